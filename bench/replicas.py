@@ -40,7 +40,8 @@ async def _servers(folder: Path, url: str, count: int, bus: str) -> list[ServerP
 
 
 async def _streams(servers: list[ServerProcess], clients: int, each: int) -> dict[str, float]:
-    async with httpx2.AsyncClient(timeout=120) as http:
+    # A server closes a connection that has rested for 5 s: on a busy machine a client must let go of it before.
+    async with httpx2.AsyncClient(timeout=120, limits=httpx2.Limits(keepalive_expiry=1)) as http:
 
         async def work(n: int, many: int) -> None:
             for k in range(many):

@@ -29,7 +29,7 @@ def tools() -> "list[BaseTool]":
     from app.backends.bridge import current_bridge
     from app.backends.kinds.langgraph.chat import agent_tools
 
-    return agent_tools(current_bridge())
+    return agent_tools(current_bridge().tools.values())
 
 
 def middleware() -> "AgentMiddleware":

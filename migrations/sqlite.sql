@@ -127,7 +127,7 @@ CREATE TABLE tombstones (
 	thread_id TEXT NOT NULL,
 	last_seq BIGINT NOT NULL,
 	head_hash BLOB NOT NULL,
-	purged_at BIGINT NOT NULL,
+	purged_at BIGINT NOT NULL, deleted_at BIGINT,
 	CONSTRAINT tombstones_by_id PRIMARY KEY (tenant, thread_id)
 );
 CREATE INDEX interrupts_by_call ON interrupts (tenant, call_id) WHERE call_id IS NOT NULL;
@@ -200,7 +200,7 @@ CREATE TABLE memory_records (
 	status TEXT NOT NULL,
 	person TEXT,
 	expires_at TEXT,
-	state BLOB NOT NULL,
+	state BLOB NOT NULL, touched_at BIGINT, confidence DOUBLE,
 	CONSTRAINT memory_records_by_id PRIMARY KEY (thread_key, id),
 	FOREIGN KEY(thread_key) REFERENCES threads ("key")
 );
@@ -212,7 +212,7 @@ CREATE TABLE memory_namespaces (
 	tenant TEXT NOT NULL,
 	namespace TEXT NOT NULL,
 	records BIGINT NOT NULL,
-	length BIGINT NOT NULL,
+	length BIGINT NOT NULL, vectors_put BIGINT DEFAULT '0' NOT NULL, vectors_gone BIGINT DEFAULT '0' NOT NULL,
 	PRIMARY KEY ("key"),
 	CONSTRAINT memory_namespaces_by_name UNIQUE (tenant, namespace)
 );
@@ -312,4 +312,89 @@ CREATE TABLE request_uses (
 	used BIGINT NOT NULL,
 	at BIGINT NOT NULL,
 	CONSTRAINT request_uses_by_caller PRIMARY KEY (tenant, caller)
-)
+);
+CREATE TABLE jobs (
+	tenant TEXT NOT NULL,
+	run_id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	status TEXT NOT NULL,
+	type TEXT NOT NULL,
+	priority INTEGER NOT NULL,
+	project_id TEXT,
+	session_id TEXT,
+	due_at BIGINT,
+	delayed INTEGER NOT NULL,
+	"key" TEXT,
+	created_at BIGINT NOT NULL, serial INTEGER DEFAULT '0' NOT NULL, started_at BIGINT,
+	CONSTRAINT jobs_by_run PRIMARY KEY (tenant, run_id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX jobs_of_thread ON jobs (thread_key);
+CREATE INDEX jobs_by_time ON jobs (tenant, created_at, run_id);
+CREATE INDEX jobs_of_project ON jobs (tenant, project_id, created_at, run_id);
+CREATE TABLE consumers (
+	name TEXT NOT NULL,
+	types TEXT NOT NULL,
+	owner TEXT,
+	until BIGINT DEFAULT '0' NOT NULL,
+	CONSTRAINT consumers_by_name PRIMARY KEY (name)
+);
+CREATE TABLE outbox (
+	id INTEGER NOT NULL,
+	consumer TEXT NOT NULL,
+	tenant TEXT NOT NULL,
+	thread_id TEXT NOT NULL,
+	seq BIGINT NOT NULL,
+	PRIMARY KEY (id)
+);
+CREATE INDEX outbox_of_consumer ON outbox (consumer, id);
+CREATE TABLE webhooks (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	state BLOB NOT NULL,
+	secrets BLOB NOT NULL,
+	CONSTRAINT webhooks_by_id PRIMARY KEY (tenant, id)
+);
+CREATE TABLE deliveries (
+	id INTEGER NOT NULL,
+	tenant TEXT NOT NULL,
+	webhook_id TEXT NOT NULL,
+	event_id TEXT NOT NULL,
+	type TEXT NOT NULL,
+	body BLOB NOT NULL,
+	status TEXT NOT NULL,
+	attempts INTEGER NOT NULL,
+	created_at BIGINT NOT NULL,
+	next_at BIGINT NOT NULL,
+	failing_since BIGINT,
+	ended_at BIGINT,
+	answer TEXT,
+	PRIMARY KEY (id),
+	CONSTRAINT deliveries_by_event UNIQUE (tenant, webhook_id, event_id)
+);
+CREATE INDEX deliveries_pending ON deliveries (tenant, webhook_id, id) WHERE status = 'pending';
+CREATE INDEX deliveries_of_webhook ON deliveries (tenant, webhook_id, status, id);
+CREATE TABLE schedules (
+	tenant TEXT NOT NULL,
+	name TEXT NOT NULL,
+	state BLOB NOT NULL,
+	CONSTRAINT schedules_by_name PRIMARY KEY (tenant, name)
+);
+CREATE INDEX memory_vectors_by_record ON memory_vectors (namespace_key, seq);
+CREATE TABLE mcp_grants (
+	tenant TEXT NOT NULL,
+	server TEXT NOT NULL,
+	sealed BLOB NOT NULL,
+	renewing_until BIGINT DEFAULT '0' NOT NULL,
+	CONSTRAINT mcp_grants_by_server PRIMARY KEY (tenant, server)
+);
+CREATE TABLE push_configs (
+	tenant TEXT NOT NULL,
+	run_id TEXT NOT NULL,
+	id TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	sealed BLOB NOT NULL,
+	CONSTRAINT push_configs_by_run PRIMARY KEY (tenant, run_id, id)
+);
+CREATE INDEX jobs_in_line ON jobs (tenant, project_id, status, priority, created_at, run_id) WHERE serial = 1;
+CREATE INDEX jobs_gone_last ON jobs (tenant, project_id, started_at) WHERE serial = 1

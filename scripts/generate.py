@@ -102,7 +102,7 @@ def workspace_schemas(root: Path) -> Files:
     return {f"schemas/workspace/{name}": content for name, content in make().items()}
 
 
-def openapi(root: Path) -> Files:
+def _openapi() -> dict[str, Any]:
     from dataclasses import fields
 
     from app.core.metrics import Metrics
@@ -113,7 +113,19 @@ def openapi(root: Path) -> Files:
     # Describing the routes asks nothing of what they work with.
     given: dict[str, Any] = dict.fromkeys(field.name for field in fields(ServerContext)) | {"metrics": Metrics()}
     app = create_app(ServerContext(**given))
-    return {"openapi/openapi.json": json.pretty(document(app))}
+    return document(app)
+
+
+def openapi(root: Path) -> Files:
+    return {"openapi/openapi.json": json.pretty(_openapi())}
+
+
+def clients(root: Path) -> Files:
+    from scripts import client_javascript, client_python
+    from scripts.client_model import read
+
+    model = read(_openapi())
+    return {**client_python.files(model), **client_javascript.files(model)}
 
 
 def grafana_dashboard(root: Path) -> Files:
@@ -179,6 +191,7 @@ GENERATORS: Final = (
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
     Generator("OpenAPI document", openapi),
     Generator("AsyncAPI document", asyncapi),
+    Generator("client packages", clients),
     Generator("frozen schemas", frozen.record),  # after those that make schemas
 )
 

@@ -1,24 +1,69 @@
 """What many tests need: both databases, real ones, each test with a fresh one of its own."""
 
 import asyncio
+import gc
+import logging
 import shutil
 import sys
+import threading
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+import structlog
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 
 from app.core.settings import Settings
-from app.store import postgres, postgres_session, sqlite
 from app.store.migrate import migrate
+from tests.certificates import read_once
 from tests.databases import Databases
+from tests.patience import be_patient
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import secret_file
 
-# A machine that runs many tests at once stalls for seconds. What the time limit does is shown with servers of their own
-# (tests/faults/test_frozen_database.py); everywhere else it must not decide a test.
-for database in (postgres, postgres_session, sqlite):
-    database.ANSWER_SECONDS = 10.0  # type: ignore[attr-defined]  # a constant, for everybody else
+be_patient()
+
+# Nor may the five seconds that clients give an answer.
+for limit in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, limit, 30.0)
+
+# Nor may the time of one example: a stalled machine would fail it.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
+
+read_once()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests are permanent: the garbage collector looks through them neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A command called inside a test sets up the log of its process, which is ours; the next test has the old one."""
+    root, structured = logging.getLogger(), structlog.get_config()
+    structured["processors"] = list(structured["processors"])
+    handlers, level, ours, showwarning = root.handlers, root.level, logging.getLogger("app").level, warnings.showwarning
+    hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
+    yield
+    structlog.configure(**structured)
+    if warnings.showwarning is not showwarning:
+        logging.captureWarnings(False)
+        warnings.showwarning = showwarning
+    root.handlers, logging.raiseExceptions = handlers, True
+    root.setLevel(level)
+    logging.getLogger("app").setLevel(ours)
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +77,10 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres_server: PostgresServer) -> Databases:
-    return Databases(postgres_server)
+def databases(postgres_server: PostgresServer) -> Iterator[Databases]:
+    opened = Databases(postgres_server)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

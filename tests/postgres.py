@@ -6,6 +6,7 @@ Started as a process of our own rather than through the package's helper, becaus
 import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,17 +15,31 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 
 from app.core.settings import Settings
 from tests.server import secret_file
 
+_PORTS: Final = 20_000, 32_000
+"""Below those that the kernel gives to connections and to servers that take any."""
+_PROCESSES: Final = 8
+_given: set[int] = set()
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """For a server that listens later, or again: none that the kernel could give to somebody else until then. Each
+    process of the tests has its own."""
+    mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES
+    ports = list(set(range(_PORTS[0] + mine, _PORTS[1], _PROCESSES)) - _given)
+    random.SystemRandom().shuffle(ports)
+    for port in ports:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            _given.add(port)
+            return port
+    raise OSError("no port is free")
 
 
 def _open_to_all(folder: Path) -> bool:
@@ -102,7 +117,7 @@ class PostgresServer:
         shutil.copytree(libraries, place / libraries.name, symlinks=True)
         return Path(shutil.copytree(self._install, place / package.name / self._install.name, symlinks=True))
 
-    def _wait_until_ready(self, seconds: float = 30) -> None:
+    def _wait_until_ready(self, seconds: float = 100) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             probe = subprocess.run(

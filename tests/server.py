@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from fastapi import FastAPI
 
@@ -23,12 +23,17 @@ from app.core.clock import Clock
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast, open_holdfast
 from app.wiring.web import build_web, server_context
+from tests.forks import Fork, can_fork, fork
+from tests.patience import PATIENT
 
-START_SECONDS: Final = 30.0
-STOP_SECONDS: Final = 20.0
+START_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 5.0
 """Some tests stop servers whose runs never end."""
 ROOT: Final = Path(__file__).parents[1]
+
+
+Process = Fork | subprocess.Popen[bytes]
 
 
 def secret_file(folder: Path) -> Path:
@@ -42,14 +47,30 @@ def secret_file(folder: Path) -> Path:
 def clean_environment() -> dict[str, str]:
     """Without settings of the person who runs the tests, and with this source tree in front of an installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return kept | {"PYTHONPATH": str(ROOT), "HOLDFAST_DRAIN_SECONDS": str(DRAIN_SECONDS)}
+    return kept | {"PYTHONPATH": str(ROOT), "HOLDFAST_DRAIN_SECONDS": str(DRAIN_SECONDS), PATIENT: "1"}
+
+
+def _start(arguments: list[str], environment: dict[str, str], errors: IO[bytes]) -> tuple[Process, IO[bytes]]:
+    """The process, and what it prints."""
+    if can_fork(environment):
+        ours, theirs = os.pipe()
+        try:
+            process = fork("app.main", arguments, environment=environment, stdout=theirs, stderr=errors)
+        finally:
+            os.close(theirs)
+        return process, os.fdopen(ours, "rb")
+    command = [sys.executable, "-m", "app.main", *arguments]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment, cwd=ROOT)
+    assert started.stdout is not None
+    return started, started.stdout
 
 
 class ServerProcess:
     """`holdfast serve` as its users run it."""
 
-    def __init__(self, process: "subprocess.Popen[str]", data_dir: Path, errors: Path) -> None:
+    def __init__(self, process: Process, output: IO[bytes], data_dir: Path, errors: Path) -> None:
         self._process = process
+        self._output = output
         self._errors = errors
         self._listening = threading.Event()
         self._again: Callable[[], Self] | None = None
@@ -71,16 +92,14 @@ class ServerProcess:
         """Returns when the server said where it listens. Without a workspace it serves the demo."""
         data_dir.mkdir(parents=True, exist_ok=True)
         errors = data_dir / "stderr.log"
-        command = [sys.executable, "-m", "app.main", "serve", "--port", str(port), "--data-dir", str(data_dir)]
-        command += ["--database-url", database_url] if database_url else []
+        arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir)]
+        arguments += ["--database-url", database_url] if database_url else []
         environment = clean_environment() | ({"HOLDFAST_WORKSPACE": str(workspace)} if workspace else {})
         environment |= {"HOLDFAST_SECRET_FILE": str(secret_file(data_dir))} if database_url else {}
         environment |= variables or {}
         with errors.open("ab") as sink:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=sink, text=True, env=environment, cwd=ROOT
-            )
-        server = cls(process, data_dir, errors)
+            process, output = _start(arguments, environment, sink)
+        server = cls(process, output, data_dir, errors)
         if not server._listening.wait(START_SECONDS) or not server.url:
             server.kill()
             raise AssertionError(f"the server did not start:\n{server.errors()}")
@@ -104,9 +123,9 @@ class ServerProcess:
                 await asyncio.to_thread(server.stop)
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
+        with self._output as lines:
+            for raw in lines:
+                line = raw.decode()
                 if line.startswith("listening on "):
                     self.url = line.removeprefix("listening on ").strip()
                     self._listening.set()

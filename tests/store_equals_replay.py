@@ -15,6 +15,7 @@ from app.events.envelope import Event
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
 from app.store.event_rows import TIGHT, WIDE, events_from, read_page
+from app.store.job_lists import job_row
 from app.store.run_lists import label_rows
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
@@ -43,6 +44,10 @@ _RUNS: Final = Sql(
 )
 _LABELS: Final = Sql(
     "SELECT tenant, name, value, created_at, run_id, thread_key FROM run_labels WHERE thread_key = $1",
+)
+_JOBS: Final = Sql(
+    "SELECT tenant, run_id, thread_key, status, type, priority, project_id, session_id, due_at, delayed, key, "
+    "created_at, serial, started_at FROM jobs WHERE thread_key = $1"
 )
 _INTERRUPTS: Final = Sql(
     "SELECT tenant, id, run_id, status, expires_at, state FROM interrupts WHERE thread_key = $1",
@@ -110,6 +115,8 @@ async def _both(database: Database, tenant: str, thread_id: str, *, shown: bool)
         assert (created_at, deleted_at) == (stored.thread.created_at, stored.thread.deleted_at)
         _take_runs(stored, tenant, await tx.rows(_RUNS, key))
         assert {tuple(row) for row in await tx.rows(_LABELS, key)} == _expected_labels(stored, tenant, key)
+        jobs = {tuple(job_row(tenant, key, run)) for run in stored.runs.values() if run.job is not None}
+        assert {tuple(row) for row in await tx.rows(_JOBS, key)} == jobs
         for of_tenant, id, run_id, status, expires_at, state in await tx.rows(_INTERRUPTS, key):
             it = stored.interrupts[id] = decode(Interrupt, state)
             assert (of_tenant, run_id, status, expires_at) == (tenant, it.run_id, it.status, it.expires_at)

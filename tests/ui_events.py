@@ -8,7 +8,8 @@ import jsonschema_rs
 from app.events.catalog.log import LogCompacted
 from app.events.catalog.request import RequestQueued
 from app.events.envelope import Event
-from app.protocols.dialects.lime import Lineage, task_id, ui_event
+from app.protocols.dialects.lime import ui_event
+from app.protocols.dialects.lime_source import Lineage, task_id
 from app.views.ui.sequence import sequence_violations
 from app.views.ui.validation import event_issues
 

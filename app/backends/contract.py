@@ -343,3 +343,5 @@ class BackendKind(Kind):
     make: Callable[[], Backend]
     """Called once, when an agent first needs it. What it needs beyond that is imported here, not when it is listed."""
     needs_model: bool = True
+    nodes_of: Callable[[CompiledAgent, CompiledWorkspace], frozenset[str] | None] | None = None
+    """The nodes of the graph that an agent brings along; None where they cannot be told. May import and take long."""

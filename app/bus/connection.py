@@ -24,6 +24,8 @@ class KeptConnection:
         """`connect` answers what waits until the connection is lost; it raises `BusDown`."""
         self._kind, self._connect = kind, connect
         self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        """Asked for besides cancelling: a client's library may swallow that, if what it waits for comes that moment."""
         self.connected = False
 
     def start(self, on_connected: Callable[[], None]) -> None:
@@ -31,7 +33,7 @@ class KeptConnection:
 
     async def _keep(self, on_connected: Callable[[], None]) -> None:
         pause, said = FIRST_PAUSE_SECONDS, False
-        while True:
+        while not self._closing.is_set():
             try:
                 lost = await self._connect()
             except BusDown as error:
@@ -41,6 +43,8 @@ class KeptConnection:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
                 continue
+            if self._closing.is_set():
+                return
             log.info("bus.connected", kind=self._kind)
             pause, said, self.connected = FIRST_PAUSE_SECONDS, True, True
             on_connected()
@@ -52,6 +56,7 @@ class KeptConnection:
 
     async def close(self) -> None:
         if self._task is not None:
+            self._closing.set()
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

@@ -52,6 +52,15 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class NewsWish:
+    """Whether somebody at the sender waits for news of threads that others work on. Versions that do not know this
+    message never say that nobody does."""
+
+    sender: str
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WorkOffer:
     """There are runs that any server may take."""
 
@@ -81,6 +90,13 @@ class WorkspaceChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtensionsChange:
+    """The sender was asked to load its extensions again, and did: each server loads its own."""
+
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
 class RateUse:
     """Requests that callers made at the sender since it last said so."""
 
@@ -89,7 +105,9 @@ class RateUse:
     """Tenant, caller and number."""
 
 
-Message: TypeAlias = News | Hello | WorkOffer | RunCommand | KeyRevocation | WorkspaceChange | RateUse
+Message: TypeAlias = (
+    News | Hello | NewsWish | WorkOffer | RunCommand | KeyRevocation | WorkspaceChange | ExtensionsChange | RateUse
+)
 
 
 def encode(message: Message) -> bytes:
@@ -99,6 +117,8 @@ def encode(message: Message) -> bytes:
             return orjson.dumps(["news", sender, rows])
         case Hello(sender, waiting, answer):
             return orjson.dumps(["hello", sender, waiting, answer])
+        case NewsWish(sender, waits):
+            return orjson.dumps(["wish", sender, waits])
         case WorkOffer(sender):
             return orjson.dumps(["work", sender])
         case RunCommand(sender, tenant, run_id):
@@ -107,6 +127,8 @@ def encode(message: Message) -> bytes:
             return orjson.dumps(["revoked", sender, key_id])
         case WorkspaceChange(sender):
             return orjson.dumps(["workspace", sender])
+        case ExtensionsChange(sender):
+            return orjson.dumps(["extensions", sender])
         case RateUse(sender, used):
             return orjson.dumps(["rates", sender, used])
 
@@ -159,6 +181,8 @@ def _read(value: Sequence[object]) -> Message | None:
             return News(sender, tuple([_thread_news(row) for row in rows]))
         case "hello", [int() as waiting, bool() as answer]:
             return Hello(sender, waiting, answer)
+        case "wish", [bool() as waits]:
+            return NewsWish(sender, waits)
         case "work", []:
             return WorkOffer(sender)
         case "command", [tenant, run_id]:
@@ -167,6 +191,8 @@ def _read(value: Sequence[object]) -> Message | None:
             return KeyRevocation(sender, _text(key_id))
         case "workspace", []:
             return WorkspaceChange(sender)
+        case "extensions", []:
+            return ExtensionsChange(sender)
         case "rates", [list() as rows] if len(rows) <= _MAX_NEWS:
             return RateUse(sender, tuple(_use(row) for row in rows))
     return None

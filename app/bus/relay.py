@@ -17,7 +17,8 @@ from app.events.hub import ANNOUNCED, Hub
 from app.events.ports import StoreError
 
 MAX_THREADS: Final = 50_000
-"""Threads whose last `seq` is remembered; of one that is forgotten, listeners find a gap themselves."""
+"""Threads whose last `seq` is remembered, of those that are followed and of the others; of one that is forgotten,
+listeners find a gap themselves."""
 PAGE: Final = 500
 READS: Final = 4
 """Threads that are read at once: half of the connections for reading."""
@@ -42,6 +43,10 @@ class Relay:
         self._hub, self._reader = hub, reader
         self._last = RecentDict[Place, int](MAX_THREADS)
         """What was published last of a thread that others write to as well."""
+        self._past = RecentDict[Place, int](MAX_THREADS)
+        """Up to where the other threads were said here: no news for whoever began to listen after that."""
+        self._unread = RecentDict[Place, int](MAX_THREADS)
+        """Up to where a thread counts as said without having been read: own events of it may be on their way here."""
         self._targets: dict[Place, int] = {}
         """Threads that are being read, and how far."""
         self._slots = asyncio.Semaphore(READS)
@@ -68,11 +73,12 @@ class Relay:
         last = self._last.get(place)
         if last is None:
             # Whoever follows a thread finds gaps by itself; who hears all threads could not.
-            if self._hub.hears_all(event.tenant):
-                self._last.put(place, event.seq)
+            known = self._last if self._hub.hears_all(event.tenant) else self._past
+            known.put(place, event.seq)
             return True
         if event.seq <= last:
-            return False  # it was read from the store a moment ago
+            # It was read from the store a moment ago; or only its number was, between its commit and now.
+            return event.seq <= self._unread.get(place, 0)
         if place in self._targets or event.seq != last + 1:
             self._read_up_to(place, event.seq)
             return False
@@ -82,21 +88,30 @@ class Relay:
     def heard(self, tenant: str, news: ThreadNews) -> None:
         place = (tenant, news.thread_id)
         if not self._hub.wants(tenant, news.thread_id):
-            if place in self._last:
-                del self._last[place]
+            self._last.pop(place, None)
+            self._past.put(place, news.last)
             if news.flags & ANNOUNCES and self._hub.has_listeners(tenant):
                 self._start(self._announce(place, news))
             return
         last = self._last.get(place)
         if last is None:
-            self._last.put(place, news.first - 1)
+            self._begin(place, news.first - 1)
         elif news.last <= last:
             return
         self._read_up_to(place, news.last)
 
+    def _begin(self, place: Place, seq: int) -> None:
+        """From now on it is known what was published of the thread; what it had until `seq` is not read."""
+        self._last.put(place, seq)
+        self._unread.put(place, seq)
+
     def found(self, tenant: str, thread_id: str, first: int, last: int) -> None:
         """By polling: the thread is at `last`. Of one that was not known, what is news begins at `first`."""
-        self.heard(tenant, ThreadNews(thread_id, max(1, min(first, last)), last))
+        past = self._past.get((tenant, thread_id), 0)
+        if last <= past:
+            self.prime(tenant, thread_id, past)
+        else:
+            self.heard(tenant, ThreadNews(thread_id, max(1, past + 1, min(first, last)), last))
 
     def known(self, tenant: str, thread_id: str) -> bool:
         return (tenant, thread_id) in self._last
@@ -104,12 +119,12 @@ class Relay:
     def prime(self, tenant: str, thread_id: str, last: int) -> None:
         """So far the thread is nothing new."""
         if (tenant, thread_id) not in self._last:
-            self._last.put((tenant, thread_id), last)
+            self._begin((tenant, thread_id), last)
 
     def forget(self, tenant: str) -> None:
         """Nobody listens there any more: what is published meanwhile is not followed."""
         for place in [place for place in self._last if place[0] == tenant]:
-            del self._last[place]
+            self._past.put(place, self._last.pop(place))
 
     # -- reading -------------------------------------------------------------------------------------
 

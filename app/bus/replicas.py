@@ -13,8 +13,21 @@ from typing import Any, Final, Protocol
 import structlog
 
 from app.bus import messages
+from app.bus.attention import Attention
 from app.bus.contract import CONTROL, Bus, BusDown
-from app.bus.messages import ENDS, Hello, KeyRevocation, Message, News, RateUse, RunCommand, WorkOffer, WorkspaceChange
+from app.bus.messages import (
+    ENDS,
+    ExtensionsChange,
+    Hello,
+    KeyRevocation,
+    Message,
+    News,
+    NewsWish,
+    RateUse,
+    RunCommand,
+    WorkOffer,
+    WorkspaceChange,
+)
 from app.bus.outbox import Outbox, subject_of
 from app.bus.rate_exchange import CountRates, RateExchange
 from app.bus.relay import Relay
@@ -71,6 +84,7 @@ class Replicas:
         self._time = asyncio.get_running_loop().time
         self.id = new_id("key").replace("key_", "server_")
         self._outbox = Outbox(bus, self.id)
+        self.attention = Attention(hub, lambda waits: self._say(NewsWish(self.id, waits)))
         self._own_news = messages.beginning_of_news(self.id)
         self._peers: dict[str, float] = {}
         """When each of the other servers was last heard."""
@@ -95,6 +109,7 @@ class Replicas:
         self.on_revoked: Callable[[str | None], None] = lambda key_id: None
         """With None for any key: the bus is lost, and nobody would say it."""
         self.on_workspace: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.on_extensions: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.on_rates: Callable[[RateUse], None] = lambda used: None
         self._rates = RateExchange()
         self.count_rates: CountRates | None = None
@@ -124,6 +139,9 @@ class Replicas:
 
     def say_workspace(self) -> None:
         self._say(WorkspaceChange(self.id))
+
+    def say_extensions(self) -> None:
+        self._say(ExtensionsChange(self.id))
 
     def say_rate(self, who: tuple[str, str], count: int) -> None:
         """A caller of a tenant made so many requests here."""
@@ -157,12 +175,13 @@ class Replicas:
     def listen_to(self, tenant: str) -> None:
         """Hear this tenant's news for a while, although nobody listens: a run waits for another server's to end."""
         self._interested(tenant)
+        self.attention.wait()
 
     # -- life ------------------------------------------------------------------------------------------
 
     async def start(self, owner: str) -> None:
         """`owner` is the name under which this server holds runs."""
-        self._hub.on_tenant = self._interested
+        self._hub.on_tenant, self._hub.on_listener = self._interested, self.attention.listened
         for subject in (CONTROL, f"owner.{owner}"):
             await self._bus.listen(subject)
         self._relay.shared = True
@@ -184,6 +203,7 @@ class Replicas:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        self.attention.close()
         await self._outbox.close()
         await self._relay.close()
         await self._bus.close()
@@ -201,6 +221,7 @@ class Replicas:
             self._look_at_peers(now)
             if self._bus.connected:
                 self._outbox.say(Hello(self.id, self.waiting()))
+                self.attention.beat()
             self._look_at_bus(now)
             if self._is_poll_due(now):
                 await self._poll()
@@ -214,6 +235,7 @@ class Replicas:
         for peer in [peer for peer, heard in self._peers.items() if now - heard > PEER_SECONDS]:
             del self._peers[peer]
         self._relay.note = self._outbox.note if self._peers else None
+        self._outbox.calm = self.attention.nobody_waits(self._peers)
         for tenant in [t for t, used in self._tenants.items() if now - used > LINGER_SECONDS]:
             if self._hub.has_listeners(tenant):
                 self._tenants[tenant] = now
@@ -264,6 +286,7 @@ class Replicas:
             if len(self._peers) >= MAX_PEERS:
                 return
             self._relay.note = self._outbox.note
+            self._outbox.hurry()
             self._doubt()
         self._peers[message.sender] = now
         self._act_on(subject, message)
@@ -281,6 +304,10 @@ class Replicas:
                     self._outbox.say(Hello(self.id, self.waiting()))
                 if waiting:
                     self.on_work()
+            case NewsWish(sender=sender, waits=waits):
+                self.attention.heard(sender, waits)
+                if waits:
+                    self._outbox.hurry()
             case WorkOffer():
                 self.on_work()
             case RunCommand(tenant=tenant, run_id=run_id):
@@ -289,6 +316,8 @@ class Replicas:
                 self.on_revoked(key_id)
             case WorkspaceChange() if self.on_workspace is not None:
                 self._start(self._look(self.on_workspace))
+            case ExtensionsChange() if self.on_extensions is not None:
+                self._start(self._look(self.on_extensions))
             case RateUse():
                 self.on_rates(message)
 

@@ -15,15 +15,20 @@ from app.cli import (
     datasets,
     evals,
     evidence,
+    extensions,
+    jobs,
     journal,
     keys,
     log,
+    mcp,
     memory,
     runs,
+    schedules,
     skills,
     threads,
     tools,
     ui,
+    webhooks,
     workflows,
 )
 from app.cli.agents import agents
@@ -133,6 +138,11 @@ app.command()(chat)
 app.command()(agents)
 app.add_typer(runs.app, name="runs")
 app.command()(undo)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(extensions.app, name="extensions")
+app.add_typer(mcp.app, name="mcp")
 app.add_typer(threads.app, name="threads")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")

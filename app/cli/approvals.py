@@ -9,6 +9,15 @@ from app.cli.command_session import CommandSession, server_command
 app = typer.Typer(no_args_is_help=True, help="Approvals and questions: list, decide.")
 
 
+def _asked(one: dict[str, Any]) -> Any:
+    """What a person needs to see in order to answer: the arguments of a call, the text of what is to be remembered."""
+    if one["kind"] != "approval":
+        return one["title"]
+    content = one["arguments"].get("content") if one["tool"] is None and one["arguments"] else None
+    text = content.get("text") if isinstance(content, dict) else content
+    return f"{one['title']} {text}" if isinstance(text, str) else one["arguments"]
+
+
 @app.command("list")
 @server_command
 async def list_approvals(
@@ -27,9 +36,9 @@ async def list_approvals(
         {
             "id": lambda one: one["id"],
             "kind": lambda one: one["kind"],
-            "run": lambda one: one["runId"],
+            "run": lambda one: one["runId"] or "",
             "tool": lambda one: one["tool"] or "",
-            "asks": lambda one: brief(one["arguments"]) if one["kind"] == "approval" else one["title"],
+            "asks": lambda one: brief(_asked(one)),
             "expires": lambda one: one["expiresAt"],
         },
     )
@@ -64,7 +73,9 @@ async def decide(
     if answers is not None:
         answer["answers"] = json_or_text(answers)
     answered = await session.client.post(f"{path_of('interrupts', interrupt)}/answer", answer)
-    session.result(answered, interrupt if session.quiet else f"{interrupt} is answered; {answered['runId']} continues")
+    run = answered["runId"]
+    said = f"{interrupt} is answered" if run is None else f"{interrupt} is answered; {run} continues"
+    session.result(answered, interrupt if session.quiet else said)
     if session.in_process and answered["runId"] is not None:
         from app.cli.follower import follow_in_process
 

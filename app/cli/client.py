@@ -3,6 +3,7 @@
 `connection` chooses the server, `screen` shows events to a person.
 """
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -18,6 +19,7 @@ PAGE: Final = 500
 SYSTEM_PREFIX: Final = "sys_"
 _TRY_AGAIN_LATER: Final = 1013
 """Close code for a client that fell behind; it reconnects with its cursor."""
+_SESSION_ERRORS: Final = ("error", "forbidden")
 
 
 class Client:
@@ -92,7 +94,9 @@ class Client:
 
 def open_client(url: str, key: str | None) -> httpx2.AsyncClient:
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    return httpx2.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS)
+    # Reading the machine's certificates takes 60 ms. An address without TLS needs none; with none, TLS would fail.
+    certificates = True if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return httpx2.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, verify=certificates)
 
 
 def path_of(kind: str, name: str) -> str:
@@ -104,13 +108,20 @@ def expect_success(status: int, body: bytes) -> None:
     if status < 300:
         return
     try:
-        error: Mapping[str, Any] = json.loads(body)["error"]
-        code, message = error["code"], error["message"]
-    except (json.JsonError, KeyError, TypeError):
+        answer: Mapping[str, Any] = json.loads(body)
+        # The sessions API has its errors at the top, and those of extensions one by one.
+        error: Mapping[str, Any] = answer if answer.get("status") in _SESSION_ERRORS else answer["error"]
+        code, message = error["code"].upper(), error["message"]
+    except (json.JsonError, KeyError, TypeError, AttributeError):
         raise HoldfastError(
             "INTERNAL", f"The response ({status}) is not from a Holdfast server. Check the URL."
         ) from None
     for issue in error.get("issues") or ():
         message += f"; {issue['path']}: {issue['message']}"
-    # A newer server may have codes that this version does not know.
-    raise HoldfastError(code if code in CODES else "INTERNAL", message)
+    for wrong in error.get("errors") or ():
+        message += f"; {wrong['extension']}: {wrong['message']} ({wrong['code']})"
+    # A newer server may have codes that this version does not know, and the sessions API has some of its own.
+    unknown = (
+        "INTERNAL" if error is not answer or status >= 500 else "FORBIDDEN" if status == 403 else "INVALID_REQUEST"
+    )
+    raise HoldfastError(code if code in CODES else unknown, message)

@@ -1,4 +1,4 @@
-"""`holdfast memory`: search, list, store, decide, forget, export, reindex and purge what agents remember."""
+"""`holdfast memory`: search, list, store, change, decide, forget, export, reindex and purge what agents remember."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,7 +7,9 @@ import typer
 
 from app.cli.command_session import CommandSession, server_command
 
-app = typer.Typer(no_args_is_help=True, help="Memory: search, list, put, decide, forget, export, reindex, purge.")
+app = typer.Typer(
+    no_args_is_help=True, help="Memory: search, list, put, change, decide, forget, export, reindex, purge."
+)
 
 Status = Literal["proposed", "accepted", "rejected", "superseded", "forgotten"]
 Memory = Annotated[str, typer.Argument(help="Name of the Memory document.")]
@@ -77,6 +79,23 @@ async def put(
 
 @app.command()
 @server_command
+async def change(
+    session: CommandSession,
+    record: Annotated[str, typer.Argument(metavar="ID", help="The record's id.")],
+    text: Annotated[str | None, typer.Option(help="New text: a new record, which supersedes this one.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="How certain it is, from 0 to 1.")] = None,
+    expires: Annotated[str | None, typer.Option(help="When it is forgotten, such as 2030-01-31T00:00:00.000Z.")] = None,
+) -> None:
+    """Change a record."""
+    from app.cli.client import path_of
+
+    body = _given({"text": text, "confidence": confidence, "expiresAt": expires})
+    changed = await session.client.call("PATCH", path_of("memory/records", record), body)
+    session.record(changed, quiet=changed["id"])
+
+
+@app.command()
+@server_command
 async def decide(
     session: CommandSession,
     record: Annotated[str, typer.Argument(metavar="ID", help="The id of the proposed record.")],
@@ -98,9 +117,21 @@ async def forget(
     records: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="The ids of records.")] = None,
     user: Annotated[str | None, typer.Option(help="Everything about this user.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Everything in this namespace.")] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(help="What these words find in --memory; --agent, --user or --namespace then say where."),
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Name of the Memory document for --query.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Agent that fills the namespace for --query.")] = None,
 ) -> None:
     """Forget records: their text is deleted at once, a tombstone stays."""
-    body = _given({"records": records or None, "user": user, "namespace": namespace})
+    body: dict[str, Any] = {"records": records or None, "user": user, "namespace": namespace}
+    if (query is None) != (memory is None):
+        raise typer.BadParameter("--query and --memory are given together")
+    if query is not None:
+        place = {"memory": memory, "agent": agent, "user": user, "namespace": namespace, "query": query}
+        body = {"records": records or None, "search": _given(place)}
+    body = _given(body)
     gone = (await session.client.post("/api/memory/forget", body))["forgotten"]
     session.result({"forgotten": gone}, "\n".join(gone) if session.quiet else f"{len(gone)} records were forgotten")
 

@@ -12,16 +12,16 @@ import typer
 
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
-from app.wiring.web import Web, build_web, open_logged, server_context, stop_serving
+from app.wiring.web import START_PATIENCE_SECONDS, Web, build_web, open_logged, server_context, stop_serving
 
-_BUILD_AFTER_SECONDS = 0.5
+_BUILD_AFTER_SECONDS = 1.0
 """The server is ready first; then it prepares for requests of every kind."""
 
 log = structlog.get_logger("holdfast.serve")
 
 
 async def serve(settings: Settings) -> None:
-    async with open_logged(settings, settings.log_level) as holdfast:
+    async with open_logged(settings, settings.log_level, patience=START_PATIENCE_SECONDS) as holdfast:
         configure_interpreter()
         stopping = Stopping()
         stopping.on_signals()

@@ -21,7 +21,7 @@ from app.cli.worker_channel import WorkerChannel
 from app.core.metrics import Metrics
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
-from app.wiring.web import open_logged
+from app.wiring.web import START_PATIENCE_SECONDS, open_logged
 
 _SCRAPE_SECONDS = 5.0
 
@@ -37,7 +37,8 @@ async def work(listener: socket.socket, end: socket.socket) -> None:
     settings = Settings.model_validate(start["settings"])
     stopping = Stopping()
     stopping.on_signals()
-    async with open_logged(settings, settings.log_level, start["bootstrapToken"]) as holdfast:
+    token, patience = start["bootstrapToken"], START_PATIENCE_SECONDS
+    async with open_logged(settings, settings.log_level, token, patience=patience) as holdfast:
         configure_interpreter()
         link = SupervisorLink(channel, holdfast.metrics, stopping)
         following = asyncio.create_task(link.follow())

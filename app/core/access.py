@@ -25,8 +25,11 @@ SCOPES: Final[Mapping[str, str]] = {
     "workspace:read": "see the workspace and its agents",
     "workspace:reload": "make the server read the workspace's files again",
     "metrics:read": "read the process's metrics",
+    "webhooks:manage": "create, change and delete webhooks, see and repeat their deliveries",
+    "mcp:manage": "log the tenant in to MCP servers, and out",
+    "schedules:manage": "pause, resume and run schedules",
     "audit:read": "read the system's own threads, such as the ledger",
-    "audit:amend": "record a correction of an event; the event itself stays as it is",
+    "audit:amend": "correct a text of an event; the event itself stays as it is",
     "keys:manage": "create, list and revoke keys of the own tenant",
     "tenants:manage": "the same for any tenant",
 }
@@ -43,7 +46,7 @@ _MEMBER: Final = _VIEWER | {
     "files:write",
     "memory:write",
 }
-_OPERATOR: Final = _MEMBER | {"interrupts:recover", "metrics:read", "audit:read", "audit:amend"}
+_OPERATOR: Final = _MEMBER | {"interrupts:recover", "metrics:read", "audit:read"}
 _ADMIN: Final = frozenset(SCOPES) - {"tenants:manage"}
 
 ROLES: Final[Mapping[str, frozenset[str]]] = {

@@ -63,6 +63,11 @@ class ManualClock:
         self._monotonic += seconds
 
 
+def ms_of(text: str) -> int:
+    """The time that `iso` spelled, or another spelling of ISO 8601 that has an offset."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
 def iso(at_ms: int) -> str:
     """The one spelling of a time on a wire: UTC with milliseconds, `2026-01-01T00:00:00.000Z`."""
     moment = datetime.fromtimestamp(at_ms // 1000, UTC)

@@ -6,7 +6,7 @@ The one module that knows the CEL library. A result that is not a bool, an error
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -20,10 +20,37 @@ VariableType = Literal["map", "list", "string", "int", "bool", "any"]
 
 MAX_SOURCE: Final = 2_000  # characters; a longer rule is a program and belongs in a tool
 MAX_DEPTH: Final = 64  # the library recurses over values; a far deeper one ends the process
-_MAX_OPEN_NAMES: Final = 32
 
 _POSITION = re.compile(r"<input>:(\d+):(\d+): (.*)")
-_UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_][A-Za-z0-9_]*)")
+
+_RESERVED: Final = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "namespace",
+        "package",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+"""Words that CEL keeps for itself. A variable may have such a name all the same: it is compiled by another one."""
+_TOKEN: Final = re.compile(
+    r"""(?:[bB]?[rR]|[rR][bB])(?:"{3}.*?"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')"""
+    r"""|[bB]?(?:"{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+    r"""|//[^\n]*|(?P<selected>\.\s*)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)""",
+    re.DOTALL,
+)
 
 _TYPES: Final[dict[VariableType, Any]] = {
     "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
@@ -57,7 +84,7 @@ class Expression:
         if costly is not None:
             return Failure("EXPRESSION_TOO_COSTLY", costly)
         try:
-            result = self._program.eval(data=dict(values))
+            result = self._program.eval(data=_renamed(values))
             answer = result.value()
         except (RuntimeError, TypeError, ValueError, UnicodeError):
             return Failure("EXPRESSION_FAILED", "the expression could not be evaluated")
@@ -82,7 +109,7 @@ class NumberExpression:
         if costly is not None:
             return Failure("EXPRESSION_TOO_COSTLY", costly)
         try:
-            answer = self._program.eval(data=dict(values)).value()
+            answer = self._program.eval(data=_renamed(values)).value()
         except (RuntimeError, TypeError, ValueError, UnicodeError):
             return Failure("EXPRESSION_FAILED", "the expression could not be evaluated")
         if isinstance(answer, bool) or not isinstance(answer, int | float) or not math.isfinite(answer):
@@ -107,24 +134,30 @@ def compile_number(source: str, variables: Mapping[str, VariableType]) -> Number
     return NumberExpression(source, frozenset(variables), program, allowed)
 
 
-def compile_open_expression(source: str) -> Expression | ExpressionProblem:
-    """The same for a rule whose names are given by whoever evaluates it: each free name is a variable."""
-    names: list[str] = []
-    for _ in range(_MAX_OPEN_NAMES):
-        kinds: tuple[tuple[str, VariableType], ...] = tuple((name, "any") for name in sorted(names))
-        program = _compile(source, kinds)
-        if isinstance(program, Expression):
-            return program
-        undeclared = _UNDECLARED.search(program.message)
-        if undeclared is None or undeclared[1] in names:
-            return program
-        names.append(undeclared[1])
-    return ExpressionProblem(f"the expression uses more than {_MAX_OPEN_NAMES} names")
-
-
 @lru_cache(maxsize=64)
 def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
-    return cel.NewEnv(variables={name: _TYPES[kind] for name, kind in variables})
+    return cel.NewEnv(variables={_spelled(name): _TYPES[kind] for name, kind in variables})
+
+
+def _spelled(name: str) -> str:
+    """The name by which the library knows a variable: as long as its own, so that places in a source stay the same."""
+    return f"_{name[1:]}" if name in _RESERVED else name
+
+
+def _respelled(source: str, variables: Iterable[str]) -> str:
+    reserved = _RESERVED.intersection(variables)
+    if not reserved:
+        return source
+
+    def token(found: re.Match[str]) -> str:
+        is_variable = found["name"] in reserved and not found["selected"]
+        return _spelled(found["name"]) if is_variable else found[0]
+
+    return _TOKEN.sub(token, source)
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {_spelled(name): value for name, value in values.items()}
 
 
 def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Expression | ExpressionProblem:
@@ -147,7 +180,7 @@ def _program(source: str, variables: tuple[tuple[str, VariableType], ...]) -> tu
     if isinstance(allowed, str):
         return ExpressionProblem(allowed)
     try:
-        program = _environment(variables).compile(source)
+        program = _environment(variables).compile(_respelled(source, (name for name, _ in variables)))
     except (RuntimeError, TypeError, ValueError, UnicodeError) as error:
         return _problem(str(error))
     return program, allowed

@@ -13,6 +13,7 @@ Kind = Literal[
     "run",
     "interrupt",
     "timer",
+    "delivery",
     "message",
     "call",
     "artifact",
@@ -21,6 +22,8 @@ Kind = Literal[
     "step",
     "memory",
     "evaluation",
+    "project",
+    "webhook",
 ]
 
 _PREFIX: Final[dict[Kind, str]] = {
@@ -29,6 +32,7 @@ _PREFIX: Final[dict[Kind, str]] = {
     "run": "run_",
     "interrupt": "int_",
     "timer": "tmr_",
+    "delivery": "dlv_",
     "message": "msg_",
     "call": "call_",
     "artifact": "art_",
@@ -37,7 +41,11 @@ _PREFIX: Final[dict[Kind, str]] = {
     "step": "step_",
     "memory": "mem_",
     "evaluation": "eval_",
+    "project": "prj_",
+    "webhook": "whk_",
 }
+DELIVERY: Final = _PREFIX["delivery"]
+"""Of questions that an artifact answers; the store finds them by it."""
 
 
 def new_id(kind: Kind) -> str:

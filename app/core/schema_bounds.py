@@ -9,6 +9,7 @@ list of errors. Leaves to others: compiling and checking (`schemas`, the guard o
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -118,6 +119,8 @@ class Bounds:
         self._nodes, self._order = graph.nodes, graph.in_place_order()
         self._names_checked, self._backtracks = graph.names_checked, graph.backtracks
         self._rows: list[list[int]] = []
+        self._growing = Lock()
+        """What is shipped is shared by threads, and a row is made from the one before it."""
         self._ends = False
         """Nothing of the schema looks deeper than the rows there are."""
         recursive = graph.is_recursive()
@@ -160,10 +163,12 @@ class Bounds:
         return True
 
     def _steps(self, depth: int) -> int:
-        while depth >= len(self._rows):
-            if self._ends:
-                return 0
-            self._add_row()
+        if depth >= len(self._rows):
+            with self._growing:
+                while depth >= len(self._rows):
+                    if self._ends:
+                        return 0
+                    self._add_row()
         return self._rows[depth][0]
 
     def _add_row(self) -> None:

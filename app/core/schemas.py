@@ -6,7 +6,7 @@ against the jsonschema package. Leaves to others: where a value comes from and w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,18 +110,31 @@ class Validator:
         return found
 
 
+def _files_in(root: Path) -> dict[str, Path]:
+    return {
+        path.name.removesuffix(".json"): path
+        for folder in REGISTERED
+        for path in sorted((root / folder).glob("*.json"))
+    }
+
+
+_SHIPPED: Final[dict[str, Validator]] = {}
+"""Of the schemas that ship, which never change: a server has six registries of them."""
+
+
+@cache
+def _shipped_files() -> dict[str, Path]:
+    return _files_in(shipped("schemas"))
+
+
 class SchemaRegistry:
     def __init__(self, root: Path | None = None) -> None:
-        self._root = root or shipped("schemas")
-        self._validators: dict[str, Validator] = {}
+        self._root = root
+        self._validators = _SHIPPED if root is None else {}
 
     @cached_property
     def _files(self) -> dict[str, Path]:
-        return {
-            path.name.removesuffix(".json"): path
-            for folder in REGISTERED
-            for path in sorted((self._root / folder).glob("*.json"))
-        }
+        return _shipped_files() if self._root is None else _files_in(self._root)
 
     def ids(self) -> list[str]:
         return sorted(self._files)

@@ -126,6 +126,15 @@ class Settings(BaseModel):
     on_disconnect: Literal["detach", "cancel"] = Field(
         "detach", description="What happens to a run when the OpenAI client that started it disconnects."
     )
+    langgraph_at_root: bool = Field(
+        False,
+        description="Serve the LangGraph interface at the root of the server as well as under /langgraph, for clients "
+        "that cannot be given a path.",
+    )
+    a2a_public_card: bool = Field(
+        False, description="Show the A2A cards of agents to anybody, without a key, so that other agents find them."
+    )
+    a2a_v03: bool = Field(False, description="Serve A2A 0.3 clients as well as those of 1.0.")
     person_wait_seconds: float = Field(
         600,
         gt=0,

@@ -1,4 +1,4 @@
-"""The server's secret: signs what is handed to clients and comes back, such as replay tokens.
+"""The server's secret: signs what is handed to clients and comes back, such as replay tokens, and seals what is stored.
 
 The secret is a file (`HOLDFAST_SECRET_FILE`). Each line is a secret of at least 32 characters: the first one signs, all
 of them verify, so that a new one can be put first before the old one is taken out. Leaves to others: what is signed.
@@ -10,12 +10,16 @@ import secrets
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.settings import PREFIX, Settings, SettingsError
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 MIN_CHARACTERS: Final = 32
 MAX_SECRETS: Final = 10
+_NONCE_BYTES: Final = 12
 _SETTING: Final = f"{PREFIX}SECRET_FILE"
 
 
@@ -37,6 +41,29 @@ class Signer:
         for key in self._keys:  # all of them, so that the time says nothing about which one fits
             fits |= hmac.compare_digest(_mac(key, purpose, data), signature)
         return fits
+
+    def seal(self, purpose: str, data: bytes) -> bytes:
+        """Encrypted (AES-256-GCM) with a key that only the server's secret gives."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + _cipher(self._keys[0], purpose).encrypt(nonce, data, None)
+
+    def unseal(self, purpose: str, sealed: bytes) -> bytes | None:
+        """What was sealed with one of the secrets; None if none of them fits."""
+        from cryptography.exceptions import InvalidTag
+
+        for key in self._keys:
+            try:
+                return _cipher(key, purpose).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
+            except InvalidTag:
+                continue
+        return None
+
+
+def _cipher(key: bytes, purpose: str) -> "AESGCM":
+    """Loaded when it is first used: most servers seal nothing."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(_mac(key, f"seal {purpose}", b""))
 
 
 def _mac(key: bytes, purpose: str, data: bytes) -> bytes:

@@ -9,3 +9,7 @@ class Suspended(BaseException):
     def __init__(self, interrupt_id: str) -> None:
         super().__init__(interrupt_id)
         self.interrupt_id = interrupt_id
+
+
+class Parked(Suspended):
+    """A subagent's run has nothing left to do before an answer. The other branches of its root run may go on."""

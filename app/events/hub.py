@@ -180,6 +180,8 @@ class Hub:
         """Times that a subscription went to the store for what it had not heard."""
         self.on_tenant: Callable[[str], None] = lambda tenant: None
         """Called when somebody begins to listen to a tenant that nobody listened to."""
+        self.on_listener: Callable[[str, frozenset[str] | None], None] | None = None
+        """Called with the tenant and the threads (None: all) of everybody who begins to listen."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_tenant.values()))
@@ -213,6 +215,15 @@ class Hub:
         """Whether somebody hears every thread of the tenant."""
         return tenant in self._unfiltered
 
+    @property
+    def hears_everything(self) -> bool:
+        """Whether somebody hears every thread of a tenant."""
+        return bool(self._unfiltered)
+
+    def places(self) -> Collection[tuple[str, str]]:
+        """The tenants and threads that are heard by name."""
+        return self._by_thread.keys()
+
     def wants(self, tenant: str, thread_id: str) -> bool:
         return tenant in self._unfiltered or (tenant, thread_id) in self._by_thread
 
@@ -229,9 +240,10 @@ class Hub:
             if event.type in ANNOUNCED:
                 self._offer(event, self._by_tenant.get(event.tenant, ()))
                 continue
-            self._offer(event, by_thread.get((event.tenant, event.thread_id), ()))
-            if unfiltered:
-                self._offer(event, unfiltered.get(event.tenant, ()))
+            if (listeners := by_thread.get((event.tenant, event.thread_id))) is not None:
+                self._offer(event, listeners)
+            if unfiltered and (listeners := unfiltered.get(event.tenant)) is not None:
+                self._offer(event, listeners)
 
     def _offer(self, event: Event, listeners: Collection[Subscription]) -> None:
         if len(listeners) <= _FEW:
@@ -267,6 +279,8 @@ class Hub:
         else:
             for thread in threads:
                 self._by_thread.setdefault((subscription.tenant, thread), set()).add(subscription)
+        if self.on_listener is not None:
+            self.on_listener(subscription.tenant, threads)
 
     def remove(self, subscription: Subscription) -> None:
         self._take_out(subscription)

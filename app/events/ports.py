@@ -6,7 +6,7 @@ fails, nothing of the command is appended and the answer names who won. The stor
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_event_id
@@ -27,6 +27,10 @@ class StorageFull(StoreError):
 class StorageDown(StoreError):
     def __init__(self, message: str = "the database does not answer") -> None:
         super().__init__("STORAGE_DOWN", message, retryable=True)
+
+
+class StorageUnreachable(StorageDown):
+    """Nothing takes connections at that address, or not with that name and password: waiting would hardly help."""
 
 
 class StorageFailed(StoreError):
@@ -142,11 +146,32 @@ class RunAtWork:
 
 
 @value(frozen=True, slots=True)
+class RunEnded:
+    run_id: str
+
+
+@value(frozen=True, slots=True)
+class EntryShows:
+    """The transcript's entry still shows what whoever wants to change it has seen."""
+
+    message_id: str
+    content: Any
+    details: Any
+
+
+@value(frozen=True, slots=True)
 class CommandsSeen:
     """The run was sent no more than so many commands that it must have seen before it may complete."""
 
     run_id: str
     count: int
+
+
+@value(frozen=True, slots=True)
+class NotCancelled:
+    """No cancel of the run was accepted. Whoever was told that it will be cancelled finds it so."""
+
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +211,14 @@ class ClaimRun:
     """The last of them."""
 
 
+@value(frozen=True, slots=True)
+class ProjectTurn:
+    """It is the run's turn in its project's line: no other job of the line runs, and none is before it."""
+
+    project_id: str
+    run_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKeyStored:
     """Stores an API key with the command, so that a key and the word of it are one commit."""
@@ -213,6 +246,49 @@ class EvaluationDone:
     """Takes that note away with the verdicts; refused when it is gone, because the verdicts are stored already."""
 
     run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookStored:
+    """Stores a webhook with the command, or deletes it (no `state`). Its secrets are sealed, and in no event."""
+
+    webhook_id: str
+    state: bytes | None
+    secrets: bytes | None = None
+    """None leaves them as they are."""
+    if_new: bool = False
+    """One that is there already is left as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushStored:
+    """Stores where an A2A client wants to be told of a run, sealed, or deletes it (None). It is in no event."""
+
+    run_id: str
+    config_id: str
+    at: int
+    sealed: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class McpGrantStored:
+    """Stores a tenant's grant for an MCP server with the command, sealed, or deletes it (None). It is in no event."""
+
+    server: str
+    sealed: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStored:
+    """Changes where a schedule stands with the command that says so. One that exists is not created again."""
+
+    name: str
+    change: Literal["created", "changed", "deleted", "paused", "resumed"]
+    at: int
+    spec: bytes | None = None
+    """Of one that is created or changed."""
+    attached: bytes | None = None
+    """How its runs are submitted besides, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,15 +346,23 @@ Condition: TypeAlias = (
     | RunNotTerminal
     | RunUnclaimed
     | RunAtWork
+    | RunEnded
+    | EntryShows
     | CommandsSeen
+    | NotCancelled
     | InterruptOpen
     | KeyUnused
     | ClaimRun
+    | ProjectTurn
     | ApiKeyStored
     | ApiKeyRevoked
     | DropDeltas
     | EvaluationDue
     | EvaluationDone
+    | WebhookStored
+    | PushStored
+    | McpGrantStored
+    | ScheduleStored
     | BlobShared
     | MemoryIs
     | MemoryIndexed
@@ -308,6 +392,8 @@ class Refused:
 
     failure: Failure
     winner: str | None = None
+    winner_thread: str | None = None
+    """Where that run is, if it is on another thread."""
 
 
 Answer: TypeAlias = Appended | Refused

@@ -92,7 +92,7 @@ class Recorder:
         they are durable and published."""
         return self.record_drafts(scope, [_draft(scope, entry) for entry in entries], conditions)
 
-    def prepared(self, scope: Scope, *payloads: Payload) -> list[Draft] | None:
+    def prepared(self, scope: Scope, *payloads: Payload | PayloadEntry) -> list[Draft] | None:
         """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by
         themselves, because one cannot be stored or because a narration follows it."""
         now, drafts = self._clock.now_ms(), [_draft(scope, payload) for payload in payloads]
@@ -144,18 +144,19 @@ class Recorder:
             if failure is not None:
                 return self._refuse(scope, draft, failure, [])
             raw.append(draft)
-        # All of them in one look: nearly always there is nothing to find.
-        if len(raw) == 1:
-            suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
-        else:
-            suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
-        for draft in raw:
-            if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
-                draft.checked = True
-                continue
-            failure, issues = self._prepare(draft, suspected)
-            if failure is not None:
-                return self._refuse(scope, draft, failure, issues)
+        if raw:  # else all of them were prepared before
+            # All of them in one look: nearly always there is nothing to find.
+            if len(raw) == 1:
+                suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
+            else:
+                suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
+            for draft in raw:
+                if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
+                    draft.checked = True
+                    continue
+                failure, issues = self._prepare(draft, suspected)
+                if failure is not None:
+                    return self._refuse(scope, draft, failure, issues)
         if self.narrator is not None:
             drafts = self._with_narration(drafts, self.narrator, now)
         return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))

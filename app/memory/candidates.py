@@ -85,8 +85,10 @@ def offered(type_: str, said: Said) -> list[MemoryCandidate]:
     confidence = TOOL_CONFIDENCE if said.tools else MODEL_CONFIDENCE
     if type_ == "semantic":
         given = (said.given_event,) if said.given_event is not None else ()
+        if said.by_user:
+            source, confidence = "user", USER_CONFIDENCE
         return [
-            MemoryCandidate(text, "semantic", "user", USER_CONFIDENCE, sources=given, slot=slot_of(text))
+            MemoryCandidate(text, "semantic", source, confidence, sources=given, slot=slot_of(text))
             for text in statements(said.given)
         ]
     if not said.given.strip() and not said.output.strip():

@@ -71,16 +71,37 @@ class RecordFilter:
     user: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is stored already, before something is added."""
+
+    known: Mapping[str, MemoryRecord] = field(default_factory=dict)
+    """By id, whatever their status."""
+    by_fingerprint: Mapping[str, Sequence[MemoryRecord]] = field(default_factory=dict)
+    """In force, as those of each slot."""
+    by_slot: Mapping[str, Sequence[MemoryRecord]] = field(default_factory=dict)
+
+    def similar(self, fingerprint: str, slot: str | None) -> tuple[Sequence[MemoryRecord], Sequence[MemoryRecord]]:
+        """Those that say the same, and those of the same slot."""
+        return self.by_fingerprint.get(fingerprint, ()), self.by_slot.get(slot, ()) if slot is not None else ()
+
+
 class RecordTable(Protocol):
     """The stored records and their index. Every call names the tenant."""
 
     async def record(self, tenant: str, record_id: str) -> MemoryRecord | None: ...
 
+    async def by_id(self, tenant: str, record_ids: Sequence[str]) -> dict[str, MemoryRecord]:
+        """Those of them that are there, whatever their status."""
+        ...
+
     async def records(self, tenant: str, filter_: RecordFilter, after: int, limit: int) -> list[MemoryRecord]:
         """By `seq`, after that one."""
         ...
 
-    async def newest(self, tenant: str, namespace: str, limit: int, now: str = "") -> list[MemoryRecord]:
+    async def newest(
+        self, tenant: str, namespace: str, limit: int, now: str = "", status: str = "accepted"
+    ) -> list[MemoryRecord]:
         """Of those in force, newest first; with `now`, without those that have expired by then."""
         ...
 
@@ -97,10 +118,10 @@ class RecordTable(Protocol):
         rare terms first, so that common ones decide only among what those found."""
         ...
 
-    async def similar(
-        self, tenant: str, namespace: str, fingerprint: str, slot: str | None
-    ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-        """Records in force that say the same, and those of the same slot."""
+    async def standing(
+        self, tenant: str, namespace: str, record_ids: Sequence[str], wanted: Sequence[tuple[str, str | None]]
+    ) -> "Standing":
+        """In one read. `wanted` are fingerprints and slots in the namespace."""
         ...
 
     async def repeated(self, tenant: str, seqs: Sequence[int]) -> set[int]:
@@ -131,6 +152,10 @@ class VectorTable(Protocol):
         """By `seq`, after that one."""
         ...
 
+    async def vectors_of(self, tenant: str, namespace: str, model: str, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Those of them that are still there."""
+        ...
+
     async def nearest(
         self, tenant: str, namespace: str, model: str, vector: bytes, limit: int
     ) -> list[tuple[int, bytes]] | None:
@@ -141,8 +166,11 @@ class VectorTable(Protocol):
         """Whatever makes `nearest` complete and quick in large namespaces; how much was done."""
         ...
 
-    async def vector_stamp(self, tenant: str, namespace: str, model: str) -> tuple[int, int]:
-        """How many there are, and the last `seq`: whoever keeps them sees by it whether they have changed."""
+    async def vectors_since(
+        self, tenant: str, namespace: str, model: str, after: int, limit: int
+    ) -> tuple[tuple[int, int], list[tuple[int, bytes]]]:
+        """How many vectors were ever put into the namespace and taken away, of any model; and in the same snapshot
+        those of this model by `seq`, after that one. Whoever keeps them sees by the first what has changed."""
         ...
 
     async def without_vector(self, tenant: str, model: str, limit: int) -> list[MemoryRecord]:
@@ -222,6 +250,8 @@ class Recalled:
     namespace: str
     record_ids: tuple[str, ...]
     context: str
+    stale: tuple[str, ...] = ()
+    """Those of the records for which a use is to be recorded: the last one was long ago."""
     failure: Failure | None = None
     """Why a kind could not search; what is recalled then is what others found, or nothing."""
 
@@ -238,6 +268,8 @@ class MemoryCandidate:
     sources: tuple[str, ...] = ()
     slot: str | None = None
     """What it is about: a later record with the same one supersedes it."""
+    room: int = 4_000
+    """Characters that its attributes may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,5 +293,7 @@ class Said:
     output: str
     tools: frozenset[str]
     """The tools whose output it saw."""
+    by_user: bool = True
+    """Whether `given` are the user's words. Those of a subagent or of a workflow's step are usually a model's."""
     given_event: str | None = None
     output_event: str | None = None

@@ -35,6 +35,23 @@ class Forgetting:
             gone += await self._forget_some(tenant, records[start : start + AT_ONCE], reason, by)
         return gone
 
+    async def with_history(self, tenant: str, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """They and what they superseded: who has a fact forgotten means its earlier versions, too, which no search
+        finds."""
+        newer = {record.id for record in records}
+        older: list[MemoryRecord] = []
+        for namespace in sorted({record.namespace for record in records}):
+            filter_, after = RecordFilter(namespace=namespace, status="superseded"), 0
+            while page := await self._table.records(tenant, filter_, after, _PAGE):
+                after = page[-1].seq
+                older += page
+        found: list[MemoryRecord] = []
+        for record in sorted(older, key=lambda one: -one.seq):  # what superseded a record is newer than it
+            if record.superseded_by in newer and record.id not in newer:
+                newer.add(record.id)
+                found.append(record)
+        return [*records, *found]
+
     async def forget_all(self, tenant: str, filter_: RecordFilter, *, reason: str, by: str) -> list[MemoryRecord]:
         """Every record that the filter has, whatever its status."""
         gone: list[MemoryRecord] = []
@@ -48,8 +65,8 @@ class Forgetting:
         self, tenant: str, records: Sequence[MemoryRecord], reason: str, by: str
     ) -> list[MemoryRecord]:
         for _ in range(_TRIES):
-            known = [await self._table.record(tenant, record.id) for record in records]
-            left = [record for record in known if record is not None and record.status != "forgotten"]
+            known = await self._table.by_id(tenant, [record.id for record in records])
+            left = [one for record in records if (one := known.get(record.id)) and one.status != "forgotten"]
             if not left:
                 return []
             entries: list[Payload] = [

@@ -26,22 +26,23 @@ from app.events.catalog.memory import (
 from app.events.ports import Condition, Refused
 from app.events.recorder import PayloadEntry
 from app.events.salted import salted, unsalted
-from app.memory.contract import MemoryCandidate, Outcome, RecordTable, RunIdentity, Submitted
+from app.memory.contract import MemoryCandidate, Outcome, RecordTable, RunIdentity, Standing, Submitted
 from app.memory.decisions import MAX_RECORD, judged
 from app.memory.index_entries import index_entry, slot_key
+from app.memory.ranking import USED_EVERY_MS
 from app.memory.record_log import RecordLog
-from app.memory.terms import terms
+from app.memory.terms import fingerprint, has_terms
 from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
 from app.workspace.namespaces import filled, has_user
 
 PERSON_MS: Final = 30 * 86_400_000
 """How long a person has to decide about a candidate; then it is dropped."""
-USED_EVERY_MS: Final = 86_400_000
-"""That a record was used is recorded once in this time: it decides about recency, in days."""
 _DAY_MS: Final = 86_400_000
 _MAX_SOURCES: Final = 20
 _TRIES: Final = 3
+_WAITING: Final = 100
+"""Of the newest candidates of a namespace that wait for a person, so many are compared with a new one."""
 
 Clean = Callable[[str], tuple[str, bool]]
 """The text without secrets, and whether it had one."""
@@ -53,6 +54,10 @@ Check = Callable[[str], Awaitable[str | None]]
 class _Batch:
     """What one submission will append."""
 
+    standing: Standing = field(default_factory=Standing)
+    """What is there already."""
+    waiting: Mapping[str, MemoryRecord] = field(default_factory=dict)
+    """Candidates about which a person is asked, by fingerprint."""
     entries: list[Payload | PayloadEntry] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
     stored: list[tuple[str, str]] = field(default_factory=list)
@@ -78,28 +83,42 @@ class Governance:
         used: Sequence[str] = (),
         namespace: str | None = None,
         supersedes: MemoryRecord | None = None,
+        before: Callable[[], None] | None = None,
     ) -> list[Submitted]:
         """What became of each. `key` stands for the whole submission: given again, nothing is stored again.
 
         `used` are records that the run recalled. `namespace` is the memory's own unless a caller names another.
-        `supersedes` is a record whose text is replaced.
+        `supersedes` is a record whose text is replaced. `before` is called right before anything is appended: what it
+        appends itself is stored in the same commit.
         """
+        if not candidates and not used:
+            return []
         spec = memory.spec
         place = namespace or filled(spec.namespace, spec.type, identity.values(memory.name))
         checked = [await self._checked(one, check) for one in candidates]
+        ids = [_record_id(identity.tenant, memory.name, key, number) for number in range(len(checked))]
+        entries = [
+            None if refused is not None else index_entry(record_id, candidate.text, candidate.slot)
+            for record_id, (candidate, refused) in zip(ids, checked, strict=True)
+        ]
+        wanted = [(entry.fingerprint, entry.slot) for entry in entries if entry is not None]
         for _ in range(_TRIES):
-            batch, submitted = _Batch(), []
-            for number, (candidate, refused) in enumerate(checked):
-                record_id = _record_id(identity.tenant, memory.name, key, number)
-                if refused is not None:
-                    submitted.append(Submitted(memory.name, place, candidate, "rejected", refused))
+            submitted: list[Submitted] = []
+            batch = _Batch(await self._table.standing(identity.tenant, place, [*ids, *used], wanted))
+            asks = (judged(one, memory, place).ruling == "ask" for one, refused in checked if refused is None)
+            batch.waiting = await self._waiting(identity.tenant, place) if any(asks) else {}
+            for entry, (candidate, refused) in zip(entries, checked, strict=True):
+                if entry is None:
+                    submitted.append(Submitted(memory.name, place, candidate, "rejected", refused or ""))
                 else:
-                    submitted.append(await self._place(batch, identity, memory, place, candidate, record_id))
+                    submitted.append(self._place(batch, identity, memory, place, candidate, entry))
             if supersedes is not None and submitted[0].record_id is not None:
                 self._supersede(batch, [supersedes], submitted[0].record_id)
-            await self._note_used(batch, identity.tenant, used)
+            self._note_used(batch, used)
             if not batch.entries:
                 return submitted
+            if before is not None:
+                before()
             answer = await self._log.append(identity.tenant, batch.entries, batch.conditions, actor=identity.actor)
             if not isinstance(answer, Refused):
                 return submitted
@@ -108,15 +127,22 @@ class Governance:
             # A record changed between reading and writing, or another attempt was quicker: look again.
         raise HoldfastError("MEMORY_RECORD_CHANGED", "The memory record keeps changing.")
 
+    async def _waiting(self, tenant: str, namespace: str) -> dict[str, MemoryRecord]:
+        """Looked at only where another question would be asked; their fingerprints are stored nowhere."""
+        proposed = await self._table.newest(tenant, namespace, _WAITING, status="proposed")
+        stored = await self._table.contents(tenant, [one.digest for one in proposed if one.digest is not None])
+        texts = {one.digest: one for one in proposed if one.digest in stored}
+        return {fingerprint(unsalted(stored[digest])["text"]): one for digest, one in texts.items() if digest}
+
     async def _checked(self, candidate: MemoryCandidate, check: Check | None) -> tuple[MemoryCandidate, str | None]:
         text, secret = self._clean(candidate.text.strip()[:MAX_RECORD])
         if secret:
             return candidate, "it contains a secret"
-        if not terms(text):
+        if not has_terms(text):
             return candidate, "it has no words"
         if candidate.attributes:
             kept, secret = self._clean(json.dumps(dict(candidate.attributes)).decode())
-            if secret or len(kept) > MAX_RECORD:
+            if secret or len(kept) > candidate.room:
                 return candidate, "its attributes contain a secret" if secret else "its attributes are too long"
             candidate = replace(candidate, attributes=json.loads(kept.encode()))
         if check is not None:
@@ -126,33 +152,37 @@ class Governance:
             text = passed
         return replace(candidate, text=text), None
 
-    async def _place(
+    def _place(
         self,
         batch: _Batch,
         identity: RunIdentity,
         memory: CompiledMemory,
         namespace: str,
         candidate: MemoryCandidate,
-        record_id: str,
+        entry: ports.MemoryIndexed,
     ) -> Submitted:
+        record_id = entry.record_id
+
         def outcome(what: Outcome, why: str, record: str | None = None, interrupt: str | None = None) -> Submitted:
             return Submitted(memory.name, namespace, candidate, what, why, record, interrupt)
 
-        known = await self._table.record(identity.tenant, record_id)
+        known = batch.standing.known.get(record_id)
         if known is not None:
             stage: Outcome = "asked" if known.interrupt_id is not None else "accepted"
             return outcome(stage, "stored before", record_id, known.interrupt_id)
         judgement = judged(candidate, memory, namespace)
         if judgement.ruling == "reject":
             return outcome("rejected", judgement.reason)
-        entry = index_entry(record_id, candidate.text, candidate.slot)
         earlier = batch.by_fingerprint.get(entry.fingerprint)
         if earlier is not None:
             return outcome("merged", "the run said the same twice", earlier)
-        same, of_slot = await self._table.similar(identity.tenant, namespace, entry.fingerprint, entry.slot)
+        same, of_slot = batch.standing.similar(entry.fingerprint, entry.slot)
         if same and memory.spec.type != "working":
             self._merge(batch, same[0], candidate)
             return outcome("merged", "a record says the same", same[0].id)
+        waiting = batch.waiting.get(entry.fingerprint) if judgement.ruling == "ask" else None
+        if waiting is not None:
+            return outcome("merged", "a person is asked about the same already", waiting.id)
         batch.by_fingerprint[entry.fingerprint] = record_id
         interrupt_id = new_id("interrupt") if judgement.ruling == "ask" else None
         reference, blob = salted({"text": candidate.text, "attributes": _attributes(candidate)}, records=(record_id,))
@@ -240,12 +270,12 @@ class Governance:
                     ports.MemoryUnindexed((record.id,)),
                 ]
 
-    async def _note_used(self, batch: _Batch, tenant: str, used: Sequence[str]) -> None:
+    def _note_used(self, batch: _Batch, used: Sequence[str]) -> None:
         due = self._clock.now_ms() - USED_EVERY_MS
         for record_id in used:
-            record = await self._table.record(tenant, record_id)
+            record = batch.standing.known.get(record_id)
             in_force = record is not None and record.status == "accepted" and record.id not in batch.superseded
-            if record is not None and in_force and max(record.created_at, record.used_at) < due:
+            if record is not None and in_force and record.touched_at < due:
                 batch.entries.append(MemoryRecordUsed(record_id=record_id))
 
     # -- decisions of people ---------------------------------------------------------------------------
@@ -266,7 +296,8 @@ class Governance:
             return Failure("MEMORY_NOT_FOUND", "the text of this memory record was forgotten")
         content: Mapping[str, Any] = unsalted(stored[record.digest])
         entry = index_entry(record_id, content["text"], content["attributes"].get("about"))
-        _, of_slot = await self._table.similar(tenant, record.namespace, entry.fingerprint, entry.slot)
+        standing = await self._table.standing(tenant, record.namespace, (), [(entry.fingerprint, entry.slot)])
+        _, of_slot = standing.similar(entry.fingerprint, entry.slot)
         batch = _Batch()
         batch.entries.append(MemoryRecordDecided(record_id=record_id, status="accepted", decided_by=by, reason=reason))
         batch.conditions += [proposed, entry]

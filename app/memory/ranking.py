@@ -6,13 +6,15 @@ records have a term; to `terms`: what a term is.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from app.views.memory_record import MemoryRecord
 
 HALF_LIFE_MS: Final = 30 * 86_400_000
 """After this time without use a record counts half as recent."""
+USED_EVERY_MS: Final = 86_400_000
+"""That a record was used is recorded once in this time: it decides about recency, in days."""
 _HALF_SCORE: Final = 2.0
 """The BM25 score that becomes 0.5: scores are shown between 0 and 1."""
 RECIPROCAL: Final = 60
@@ -36,6 +38,8 @@ Posting = Sequence[int]
 class Ranked:
     record: MemoryRecord
     score: float
+    content: bytes | None = field(default=None, compare=False)
+    """The record's blob, where the search has read it along."""
 
 
 class Relevance:
@@ -86,9 +90,9 @@ def ordered(ranked: Iterable[Ranked]) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.score, -one.record.seq))
 
 
-def freshness(created_at: int, used_at: int, confidence: float, now: int) -> float:
+def freshness(touched_at: int, confidence: float, now: int) -> float:
     """Between 0.25 and 1: recency and confidence each decide about half."""
-    age = max(0, now - max(created_at, used_at))
+    age = max(0, now - touched_at)
     recency = math.pow(0.5, age / HALF_LIFE_MS)
     return (0.5 + 0.5 * recency) * (0.5 + 0.5 * confidence)
 

@@ -13,7 +13,7 @@ from app.core.clock import Clock, iso
 from app.core.errors import Failure, HoldfastError
 from app.events.salted import unsalted
 from app.memory.contract import Embeddings, Recalled, RecordIndex, RecordQuery, RecordTable, RunIdentity
-from app.memory.ranking import Ranked
+from app.memory.ranking import USED_EVERY_MS, Ranked
 from app.memory.terms import MAX_TEXT
 from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
@@ -56,8 +56,10 @@ class Recollection:
             log.exception("memory.search_failed", memory=memory.name, kind=spec.kind)
             failure = Failure("MEMORY_SEARCH_FAILED", f"The kind {spec.kind} raised {type(error).__name__}.")
         fresh = [one for one in found if one.record.id not in seen and one.score >= spec.recall.min_score]
-        records, context = await self._told(identity.tenant, memory, fresh[: spec.recall.top_k])
-        return Recalled(memory.name, namespace, records, context, failure)
+        told, context = await self._told(identity.tenant, memory, fresh[: spec.recall.top_k])
+        due = self._clock.now_ms() - USED_EVERY_MS
+        stale = tuple(record.id for record in told if record.touched_at < due)
+        return Recalled(memory.name, namespace, tuple(record.id for record in told), context, stale, failure)
 
     async def search(
         self,
@@ -82,11 +84,15 @@ class Recollection:
         stored = await self._table.contents(tenant, list(digests.values()))
         return {id_: unsalted(stored[digest]) for id_, digest in digests.items() if digest in stored}
 
-    async def _told(self, tenant: str, memory: CompiledMemory, found: Sequence[Ranked]) -> tuple[tuple[str, ...], str]:
+    async def _told(
+        self, tenant: str, memory: CompiledMemory, found: Sequence[Ranked]
+    ) -> tuple[list[MemoryRecord], str]:
         """The records that fit, and the text of them."""
         if not found:
-            return (), ""
-        contents = await self.contents(tenant, [one.record for one in found])
+            return [], ""
+        contents = {one.record.id: unsalted(one.content) for one in found if one.content is not None}
+        if len(contents) < len(found):
+            contents |= await self.contents(tenant, [one.record for one in found if one.record.id not in contents])
         heading = HEADING.format(memory=memory.name)
         left = memory.spec.recall.max_tokens * _BYTES_PER_TOKEN - len(heading)
         shown: list[tuple[MemoryRecord, str]] = []
@@ -100,7 +106,7 @@ class Recollection:
                 break
             shown.append((one.record, line))
         if not shown:
-            return (), ""
+            return [], ""
         if memory.spec.type == "working":
             shown.reverse()  # a scratchpad is read in the order in which it was written
-        return tuple(record.id for record, _ in shown), "\n".join([heading, *(line for _, line in shown)])
+        return [record for record, _ in shown], "\n".join([heading, *(line for _, line in shown)])

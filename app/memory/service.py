@@ -4,7 +4,7 @@ Leaves to others: the parts it is made of (`recollection`, `governance`, `forget
 thread (the run's steps).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
@@ -120,15 +120,24 @@ class MemoryService:
         check: Check | None,
         used: Sequence[str],
         embeddings: Embeddings | None = None,
+        before: Callable[[], None] | None = None,
     ) -> list[Learned]:
-        """Offers what the run said to each memory. Given the same key again, nothing is stored again."""
+        """Offers what the run said to each memory. Given the same key again, nothing is stored again. `before` is
+        called before anything is appended."""
         learned: list[Learned] = []
         for number, memory in enumerate(memories):
             candidates = offered(memory.spec.type, said)
             first_used = used if number == 0 else ()
             learned.append(
                 await self.submit(
-                    identity, memory, candidates, key, check=check, used=first_used, embeddings=embeddings
+                    identity,
+                    memory,
+                    candidates,
+                    key,
+                    check=check,
+                    used=first_used,
+                    embeddings=embeddings,
+                    before=before,
                 )
             )
         return learned
@@ -144,10 +153,11 @@ class MemoryService:
         used: Sequence[str] = (),
         namespace: str | None = None,
         embeddings: Embeddings | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Learned:
         place = namespace or filled(memory.spec.namespace, memory.spec.type, identity.values(memory.name))
         submitted = await self.governance.submit(
-            identity, memory, candidates, key, check=check, used=used, namespace=place
+            identity, memory, candidates, key, check=check, used=used, namespace=place, before=before
         )
         failure = await self.index_later(identity.tenant, memory, submitted, embeddings)
         await self.trim(identity.tenant, memory, place)
@@ -165,8 +175,8 @@ class MemoryService:
         accepted = {one.record_id for one in submitted if one.outcome == "accepted" and one.record_id is not None}
         if self.is_transactional(memory) or not accepted:
             return None
-        found = [await self.table.record(tenant, record_id) for record_id in sorted(accepted)]
-        return await self.put(tenant, memory, [record for record in found if record is not None], embeddings)
+        found = await self.table.by_id(tenant, sorted(accepted))
+        return await self.put(tenant, memory, list(found.values()), embeddings)
 
     async def put(
         self,
@@ -237,7 +247,12 @@ class MemoryService:
         """Another text for a record: a new one, which supersedes it. Its id."""
         key, actor = f"{record.id}:{sha256(text.encode()).hexdigest()}", by
         identity = RunIdentity(tenant, "-", record.user or "-", "-", None, actor)
-        candidate = MemoryCandidate(text, record.kind, "operator", record.confidence, sources=tuple(record.sources))
+        content = (await self.recollection.contents(tenant, [record])).get(record.id, {})
+        attributes = dict(content.get("attributes", {}))
+        slot = attributes.pop("about", None)
+        candidate = MemoryCandidate(
+            text, record.kind, "operator", record.confidence, attributes, tuple(record.sources), slot
+        )
         submitted = await self.governance.submit(
             identity, memory, [candidate], key, namespace=record.namespace, supersedes=record
         )

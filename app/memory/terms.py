@@ -41,6 +41,10 @@ def folded(text: str) -> str:
     return "".join(apart)
 
 
+def has_terms(text: str) -> bool:
+    return _RUNS.search(folded(text)) is not None
+
+
 def terms(text: str) -> Counter[str]:
     """Each term with how often it occurs."""
     found: Counter[str] = Counter()

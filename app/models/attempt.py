@@ -19,6 +19,7 @@ from app.core.value import value
 from app.events.catalog import values
 from app.events.catalog.builders import BuiltModelCompleted, BuiltModelRequested
 from app.events.catalog.model import ModelCompleted, ModelFailed
+from app.events.placed import PlacedEvent
 from app.models.breaker import Admission
 from app.models.collect import Collector
 from app.models.completion import CompletionRequest, CompletionResponse, Thought, TokenUsage, ToolCall
@@ -195,31 +196,42 @@ class ModelAttempt:
 
     async def _stream(self, deadline: Deadline) -> None:
         record, got, seen = self._talk.record, self._got, 0
+        placed: PlacedEvent | None = None
+        """The newest piece, if it is not known yet whether it is stored: the next one is read meanwhile."""
         self._began = self._services.clock.monotonic()
         batches = self._provider.stream(self._prepared.call)
         try:
             async for batch in batches:
-                deltas = got.take(batch)
-                if got.seen != seen:
-                    if seen == 0:
-                        self._first_token_ms = self._duration_ms()
-                        if self._admission == "probe":
-                            self._services.health.breaker(self._config).answered(self._admission)
-                        deadline.expect("idle", self._config.timeouts.idle_seconds)
-                    seen = got.seen
+                deltas, came = got.take(batch), got.seen != seen
+                if came and seen == 0:
+                    self._first_token_ms = self._duration_ms()
+                    if self._admission == "probe":
+                        self._services.health.breaker(self._config).answered(self._admission)
+                    deadline.expect("idle", self._config.timeouts.idle_seconds)
+                seen = got.seen
+                if came or deltas:
                     deadline.hold()  # our own log being slow is not the provider being idle
-                    for delta in deltas:
-                        self._published = True
-                        await record(delta)
-                    deadline.beat()
-                elif deltas:  # what was held back until it was certain that nothing follows
-                    deadline.hold()
-                    for delta in deltas:
-                        self._published = True
-                        await record(delta)
+                for delta in deltas:
+                    self._published = True
+                    if placed is not None:
+                        before, placed = placed, None
+                        await before
+                    stored = record(delta)
+                    if isinstance(stored, PlacedEvent):
+                        placed = stored
+                    else:
+                        await stored
                 if got.error is not None or got.completed is not None or got.refused:
-                    return
+                    break
+                if came:  # else they were held back until it was certain that nothing follows
+                    deadline.beat()
+            if placed is not None:
+                deadline.hold()
+                before, placed = placed, None
+                await before
         finally:
+            if placed is not None:
+                placed.leave()
             await batches.aclose()
 
     def _usage(self) -> TokenUsage:

@@ -161,7 +161,8 @@ class ProviderKind(Kind):
 
 Record = Callable[[Payload], Awaitable[Any]]
 """Returns after the event is durable. A payload that comes back is the event as it was stored, redacted: the answer
-is then made of it, so that a resumed run sees what an uninterrupted one saw."""
+is then made of it, so that a resumed run sees what an uninterrupted one saw. A `PlacedEvent` is on its way already, and
+is awaited before the next one."""
 
 
 @value(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -18,9 +18,11 @@ from cachetools import LRUCache
 
 from app.core import json
 from app.core.errors import Failure
+from app.models.call_places import CallPlaces
 from app.models.completion import TokenUsage
 from app.models.config import ModelConfig
 from app.models.contract import Budget, Estimate, ProviderDeps
+from app.models.limits import Limiter
 from app.models.prepare import priced
 from app.models.transport import status_failure
 from app.outside.addresses import AddressPolicy, normal_host
@@ -115,13 +117,21 @@ def embedding_identity(config: ModelConfig) -> str:
 
 
 class Embedder:
-    def __init__(self, deps: ProviderDeps) -> None:
-        self._deps = deps
+    def __init__(self, deps: ProviderDeps, places: CallPlaces | None = None) -> None:
+        self._deps, self._places = deps, places or CallPlaces(Limiter(deps.clock))
         self._cache: LRUCache[tuple[str, str], bytes] = LRUCache(CACHED)
 
-    async def embed(self, config: ModelConfig, texts: Sequence[str], budget: Budget | None = None) -> Embedded:
-        """What was embedded lately is not asked for again. Each request is reserved in the budget before it is made; of
-        several, those that were made stay counted and known when a later one fails."""
+    async def embed(
+        self,
+        config: ModelConfig,
+        texts: Sequence[str],
+        budget: Budget | None = None,
+        tenant: str = "",
+        longest: int = MAX_TEXT,
+    ) -> Embedded:
+        """What was embedded lately is not asked for again. Each request is reserved in the budget before it is made and
+        waits for its place within the Model's limits, where tenants take turns; of several requests, those that were
+        made stay counted and known when a later one fails. Of a text, `longest` characters count."""
         if config.provider == "scripted":
             return Embedded([scripted_vector(text) for text in texts])
         dialect = DIALECTS.get(config.provider)
@@ -129,12 +139,13 @@ class Embedder:
             message = f"The provider {config.provider!r} makes no embeddings."
             return Embedded(failure=Failure("EMBEDDING_NOT_AVAILABLE", message))
         whole = embedding_identity(config)
+        texts = [text[:longest] for text in texts]
         keys = [(whole, sha256(text.encode("utf-8", "surrogatepass")).hexdigest()) for text in texts]
         known = {key: self._cache[key] for key in keys if key in self._cache}
-        missing = {key: text[:MAX_TEXT] for key, text in zip(keys, texts, strict=True) if key not in known}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         used, texts_asked, requests = _NOTHING, 0, 0
         for batch in _batches(list(missing.items())):
-            made = await self._within(budget, config, dialect, [text for _, text in batch])
+            made = await self._within(budget, tenant, config, dialect, [text for _, text in batch])
             if isinstance(made, Failure):
                 return Embedded([], used, texts_asked, requests, made)
             vectors, usage = made
@@ -145,18 +156,18 @@ class Embedder:
         return Embedded([known[key] for key in keys], used, texts_asked, requests)
 
     async def _within(
-        self, budget: Budget | None, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]
+        self, budget: Budget | None, tenant: str, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]
     ) -> tuple[list[bytes], TokenUsage] | Failure:
         estimated = priced(TokenUsage(sum(map(_estimated_tokens, texts))), config.prices)
         if budget is None:
-            return await self._asked(config, dialect, texts, estimated)
+            return await self._asked(tenant, config, dialect, texts, estimated)
         estimate = Estimate(config.name, estimated.input_tokens, 0, estimated.cost_usd or 0.0, calls=0)
         reservation = await budget.reserve(estimate)
         if isinstance(reservation, Failure):
             return reservation
         used = _NOTHING
         try:
-            made = await self._asked(config, dialect, texts, estimated)
+            made = await self._asked(tenant, config, dialect, texts, estimated)
             if not isinstance(made, Failure):
                 used = made[1]
             return made
@@ -164,16 +175,30 @@ class Embedder:
             await budget.settle(reservation, used)
 
     async def _asked(
-        self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str], estimated: TokenUsage
+        self, tenant: str, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str], estimated: TokenUsage
     ) -> tuple[list[bytes], TokenUsage] | Failure:
         pause = FIRST_PAUSE
         for attempt in range(1, ATTEMPTS + 1):
-            answer = await self._ask(config, dialect, texts, estimated)
+            answer = await self._placed(tenant, config, dialect, texts, estimated)
             if not isinstance(answer, Failure) or not answer.retryable or attempt == ATTEMPTS:
                 return answer
             await self._deps.sleep(pause)
             pause *= 2
         raise AssertionError("the last attempt returns")
+
+    async def _placed(
+        self, tenant: str, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str], estimated: TokenUsage
+    ) -> tuple[list[bytes], TokenUsage] | Failure:
+        place = await self._places.acquire(config, tenant, estimated.input_tokens)
+        if isinstance(place, Failure):
+            return replace(place, retryable=False)  # it has waited long enough
+        used = 0
+        try:
+            answer = await self._ask(config, dialect, texts, estimated)
+            used = 0 if isinstance(answer, Failure) else answer[1].input_tokens
+            return answer
+        finally:
+            place.release(used)
 
     async def _ask(
         self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str], estimated: TokenUsage

@@ -12,7 +12,7 @@ from typing import Final
 
 from app.core.errors import Failure
 from app.events.catalog.builders import BuiltModelNegotiated
-from app.models.capabilities import needed, strictly_needed
+from app.models.capabilities import MEDIA, needed, strictly_needed
 from app.models.completion import CompletionRequest
 from app.models.config import ModelConfig
 
@@ -27,6 +27,9 @@ class ProtocolConstraints:
     """Of the provider's interface, e.g. `2023-06-01`; a model that declares none does not qualify."""
     strict: bool = False
     """Whether a model that could answer only with less than the request asks for does not qualify."""
+
+
+_MEDIA: Final = frozenset(f"{way}.{medium}" for way in ("input", "output") for medium in MEDIA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,13 @@ def negotiate(plan: ModelChoice, request: CompletionRequest, capabilities_of: Ca
     if found is None:
         found = plan.outcomes[required] = _negotiated(plan, required, capabilities_of)
     return found
+
+
+def media_of(plan: ModelChoice, capabilities_of: CapabilitiesOf) -> frozenset[str]:
+    """What the models take and make that qualify at all, as `input.image` or `output.audio`."""
+    qualified = _negotiated(plan, plan.required, capabilities_of).qualified
+    has = frozenset[str]().union(*(capabilities_of(model) or () for model in qualified))
+    return has & _MEDIA
 
 
 def _negotiated(plan: ModelChoice, required: frozenset[str], capabilities_of: CapabilitiesOf) -> Negotiation:

@@ -26,7 +26,7 @@ from app.models.config import ModelConfig
 from app.models.contract import Budget, CancelSignal, ContentPolicy, MakeScreen, Outside, Record, Sleep
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter
-from app.models.negotiate import ModelChoice, Negotiation, negotiate
+from app.models.negotiate import ModelChoice, Negotiation, media_of, negotiate
 from app.models.prepare import prepare
 from app.models.registry import Providers
 from app.models.reliability import Health, Random
@@ -74,6 +74,9 @@ class ModelRouter:
     def negotiate(self, plan: ModelChoice, request: CompletionRequest) -> Negotiation:
         known = self._providers.capabilities if request.tool_choice is None else self._providers.all_capabilities
         return negotiate(plan, request, known)
+
+    def media_of(self, plan: ModelChoice) -> frozenset[str]:
+        return media_of(plan, self._providers.capabilities)
 
     async def complete(
         self,

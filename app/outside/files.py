@@ -23,6 +23,7 @@ DEFAULT_MAX_BYTES: Final = 8 * 1024 * 1024
 
 _SYS_OPENAT2: Final = 437  # the same number on every Linux architecture
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
+_RESOLVE_NO_SYMLINKS: Final = 0x04
 _RESOLVE_BENEATH: Final = 0x08
 # A pipe that nobody writes to must not hold the reader up, nor a terminal become the server's.
 _READ_ANY: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -54,15 +55,18 @@ def tenant_folder(files: Path, tenant: str) -> Path:
 
 
 class Rooted:
-    """A folder and nothing above it. Safe against a link that is swapped in between check and use."""
+    """A folder and nothing above it. Safe against a link that is swapped in between check and use.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
+    Without `links` none is followed: a path that was compared as text then leads where its text says.
+    """
+
+    def __init__(self, root: Path, *, links: bool = True) -> None:
+        self.root, self._links = root.resolve(), links
 
     def read(self, path: str, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes | Failure:
         with self._folder() as root:
             try:
-                with _closing(_open_beneath(root, path, _READ_ANY)) as file:
+                with _closing(_open_beneath(root, path, _READ_ANY, links=self._links)) as file:
                     return _content(file, max_bytes)
             except OSError as error:
                 return _failure(error)
@@ -72,7 +76,7 @@ class Rooted:
         with self._folder() as root:
             try:
                 with (
-                    _closing(_open_beneath(root, path, os.O_RDONLY | os.O_DIRECTORY)) as folder,
+                    _closing(_open_beneath(root, path, os.O_RDONLY | os.O_DIRECTORY, links=self._links)) as folder,
                     os.scandir(folder) as entries,
                 ):
                     found = [e.name + ("/" if e.is_dir(follow_symlinks=False) else "") for e in entries]
@@ -90,7 +94,7 @@ class Rooted:
             return Failure("PATH_REFUSED", "the path does not name a file beneath the folder")
         with self._folder() as root:
             try:
-                with _parent(root, parent) as folder, _locked(folder):
+                with _parent(root, parent, links=self._links) as folder, _locked(folder):
                     return _swap(folder, name, path, content, expected_hash)
             except OSError as error:
                 return _failure(error)
@@ -103,7 +107,9 @@ class Rooted:
         with self._folder() as root:
             try:
                 with (
-                    _closing(_open_beneath(root, parent or ".", os.O_RDONLY | os.O_DIRECTORY)) as folder,
+                    _closing(
+                        _open_beneath(root, parent or ".", os.O_RDONLY | os.O_DIRECTORY, links=self._links)
+                    ) as folder,
                     _locked(folder),
                 ):
                     return _unlink(folder, name, expected_hash)
@@ -199,7 +205,7 @@ def _content(file: int, max_bytes: int) -> bytes | Failure:
 
 
 @contextmanager
-def _parent(root: int, parent: str) -> Iterator[int]:
+def _parent(root: int, parent: str, *, links: bool) -> Iterator[int]:
     """The folder of a file to write, made when it is missing, one checked step at a time."""
     folder = os.dup(root)
     try:
@@ -207,10 +213,10 @@ def _parent(root: int, parent: str) -> Iterator[int]:
             if step == "..":
                 raise OSError(errno.EXDEV, "leaves the root")
             try:
-                below = _open_beneath(folder, step, os.O_RDONLY | os.O_DIRECTORY)
+                below = _open_beneath(folder, step, os.O_RDONLY | os.O_DIRECTORY, links=links)
             except FileNotFoundError:
                 os.mkdir(step, 0o755, dir_fd=folder)
-                below = _open_beneath(folder, step, os.O_RDONLY | os.O_DIRECTORY)
+                below = _open_beneath(folder, step, os.O_RDONLY | os.O_DIRECTORY, links=links)
                 _same_owner(folder, below)
             os.close(folder)
             folder = below
@@ -227,11 +233,12 @@ def _locked(folder: int) -> Iterator[None]:
         yield
 
 
-def _open_beneath(root: int, path: str, flags: int) -> int:
+def _open_beneath(root: int, path: str, flags: int, *, links: bool) -> int:
     if "\x00" in path or path.startswith("/"):
         raise OSError(errno.EXDEV, "leaves the root")
     flags |= os.O_CLOEXEC
-    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | (0 if links else _RESOLVE_NO_SYMLINKS)
+    how = _OpenHow(flags, 0, resolve)
     for _ in range(_LOST_RACE):
         file = _LIBC.syscall(_SYS_OPENAT2, root, path.encode() or b".", ctypes.byref(how), ctypes.sizeof(how))
         if file >= 0:
@@ -244,8 +251,8 @@ def _open_beneath(root: int, path: str, flags: int) -> int:
     raise OSError(errno.EAGAIN, "the folder keeps changing")
 
 
-def _open_step_by_step(root: int, path: str, flags: int) -> int:
-    """For kernels (or filters) without openat2: stricter, no link is followed at all."""
+def _open_step_by_step(root: int, path: str, flags: int, *, links: bool = False) -> int:
+    """For kernels (or filters) without openat2: stricter, no link is followed at all, whatever `links` says."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
     if ".." in steps or path.startswith("/"):
         raise OSError(errno.EXDEV, "leaves the root")

@@ -64,5 +64,5 @@ def _agents(declared: Named[HookSpec], workspace: CompiledWorkspace) -> frozense
     matched = frozenset(declared.spec.match.agents)
     if declared.name in workspace.runtime.hooks:
         return matched or None
-    listed = frozenset(name for name, agent in workspace.acting_agents.items() if declared.name in agent.spec.hooks)
+    listed = frozenset(name for name, agent in workspace.everyone_acting.items() if declared.name in agent.spec.hooks)
     return listed & matched if matched else listed

@@ -93,7 +93,13 @@ class Verdict:
         score = self.evaluation.score
         return score is not None and score.value >= self.rule.spec.min_score
 
-    def event(self, run_id: str | None = None, attempt: int | None = None, subject: str | None = None) -> GateEvaluated:
+    def event(
+        self,
+        run_id: str | None = None,
+        attempt: int | None = None,
+        subject: str | None = None,
+        node: str | None = None,
+    ) -> GateEvaluated:
         found, score = self.evaluation, self.evaluation.score
         return GateEvaluated(
             gate=self.rule.name,
@@ -107,6 +113,7 @@ class Verdict:
             run_id=run_id,
             attempt=attempt,
             subject_hash=subject,
+            node=node,
             duration_ms=found.duration_ms,
             judgements=[_judgement_json(one) for one in score.judgements] or None if score is not None else None,
         )

@@ -6,6 +6,7 @@ where the values of known secrets come from.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import ahocorasick_rs
@@ -16,12 +17,13 @@ from app.core import json
 from app.policy.guardrails.contract import GuardrailRule
 from app.policy.guardrails.pii import PII, pii_scanners
 from app.policy.guardrails.screen import StreamScanners
-from app.policy.guardrails.secret_patterns import LEAD, SECRETS, KnownSecrets, SecretPattern
+from app.policy.guardrails.secret_patterns import LEAD, SECRETS, KnownSecrets, secret_pattern
 from app.policy.guardrails.texts import replacement
 from app.policy.guardrails.window import CHUNK, GOES_ON, ScannerSet, StreamWindow
 
 J = TypeVar("J")
 _MAX_RULE_SETS: Final = 64
+_MAX_KIND_SETS: Final = 16
 
 PERSONAL: Final = tuple(kind for kind in PII if kind != "token")
 """The kinds of personal data that can be replaced; secrets always are."""
@@ -46,20 +48,14 @@ class LogRedaction:
         kinds = tuple(kinds)
         patterns = {kind: SECRETS[kind] for kind in kinds if kind in SECRETS}
         self._patterns = [(kind, re2.compile(_with_lead(pattern))) for kind, pattern in patterns.items()]
-        self._prefilter = re2.Set.SearchSet()
-        for pattern in patterns.values():
-            # Encoded, a line break before a secret ends in a letter (\n), so no word boundary may be asked for.
-            self._prefilter.Add(pattern.replace(r"\b", ""))
-        self._prefilter.Compile()
+        self._prefilter = _prefilter(tuple(patterns.values()))
         # Short values would redact ordinary words; no credential worth the name is under eight characters.
         values = sorted({value for value in known if len(value) >= 8})
         # Longest first at each place: of two values where one begins the other, no tail may stay.
         self._known = _automaton(values)
         self._known_encoded = _automaton([json.dumps(value).decode()[1:-1] for value in values])
-        personal = pii_scanners(kind for kind in PERSONAL if kind in kinds)
-        self._personal = ScannerSet(personal) if personal else None
-        secrets = [SecretPattern(kind) for kind in patterns]
-        self.streamed = StreamScanners([KnownSecrets(values), *secrets, *personal] if values else [*secrets, *personal])
+        self._personal, without_known = _scanners(tuple(patterns), tuple(kind for kind in PERSONAL if kind in kinds))
+        self.streamed = StreamScanners([KnownSecrets(values), *without_known.set.scanners]) if values else without_known
         """The same for text that arrives in pieces."""
 
     def suspects(self, encoded: bytes) -> bool:
@@ -141,6 +137,25 @@ def without(text: str, scanners: ScannerSet) -> str:
             done = max(done, match.end)
         made.append(released.text[done - start :])
     return "".join(made)
+
+
+@lru_cache(_MAX_KIND_SETS)
+def _prefilter(patterns: tuple[str, ...]) -> Any:
+    """Of the same patterns always the same: a start asks for it three times."""
+    prefilter = re2.Set.SearchSet()
+    for pattern in patterns:
+        # Encoded, a line break before a secret ends in a letter (\n), so no word boundary may be asked for.
+        prefilter.Add(pattern.replace(r"\b", ""))
+    prefilter.Compile()
+    return prefilter
+
+
+@lru_cache(_MAX_KIND_SETS)
+def _scanners(secrets: tuple[str, ...], personal: tuple[str, ...]) -> tuple[ScannerSet | None, StreamScanners]:
+    """Of personal data, and of both."""
+    scanners = pii_scanners(personal)
+    both = StreamScanners([*(secret_pattern(kind) for kind in secrets), *scanners])
+    return ScannerSet(scanners) if scanners else None, both
 
 
 def _with_lead(pattern: str) -> str:

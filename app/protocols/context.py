@@ -11,13 +11,23 @@ from app.core.metrics import Metrics
 from app.core.settings import Settings
 from app.evals.services import EvalServices
 from app.events.hub import EventSource
+from app.events.recorder import Recorder
+from app.extensions.registry import ExtensionRegistry
 from app.protocols.auth.access import Access
+from app.runtime.automation.push_desk import PushDesk
+from app.runtime.automation.schedule_desk import ScheduleDesk
+from app.runtime.automation.session_jobs import SessionJobs
+from app.runtime.automation.webhook_desk import WebhookDesk
+from app.runtime.intake.amendments import AmendmentDesk
 from app.runtime.intake.commands import Commands
+from app.runtime.intake.embedding_desk import EmbeddingDesk
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.mcp_logins import McpLogins
 from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import RunClient, RunLifecycle
+from app.runtime.intake.projects import Projects
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
@@ -27,7 +37,7 @@ from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.file import Files
 from app.views.ports import Reader
-from app.workspace.compiled import CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 
 
 class SharedRates(Protocol):
@@ -63,8 +73,14 @@ class ServerContext:
     undo: Undo
     todos: TodoList
     threads: Threads
+    projects: Projects
+    session_jobs: SessionJobs
+    recorder: Recorder
+    extensions: ExtensionRegistry
+    amendments: AmendmentDesk
     interrupts: InterruptAnswers
     memory: MemoryDesk
+    embeddings: EmbeddingDesk
     skills: SkillDesk
     reader: Reader
     hub: EventSource
@@ -75,6 +91,10 @@ class ServerContext:
     toolsets: Toolsets
     files: Files
     evals: EvalServices
+    webhooks: WebhookDesk
+    pushes: PushDesk
+    schedules: ScheduleDesk
+    mcp_logins: McpLogins
     max_upload_bytes: int
     workspace_of: Callable[[str | None], Awaitable[CompiledWorkspace | None]]
     """The compiled workspace of a digest, if it can still be compiled."""
@@ -82,6 +102,10 @@ class ServerContext:
     """The workflow adapters that this installation can run."""
     backends: Container[str]
     """The kinds of backend that this installation can run."""
+    nodes_of: Callable[[CompiledAgent], Awaitable[frozenset[str] | None]]
+    """The nodes of the graph that an agent brings along; None where it brings none, or they cannot be told."""
+    media_of: Callable[[CompiledAgent], frozenset[str]]
+    """What an agent's model takes and makes, as `input.image` or `output.audio`; nothing where it has none."""
     access: Access
     keys: Keys
     ledger: Ledger
@@ -90,6 +114,8 @@ class ServerContext:
     ping: Callable[[], Awaitable[None]]
     sandbox: Callable[[], JsonObject | None]
     """How complete the sandbox of programs is; None while that is being looked up."""
+    doctor: Callable[[], Awaitable[JsonObject]]
+    """The checks of `holdfast doctor`, as this server sees them."""
     bus: Callable[[], JsonObject | None] = lambda: None
     """How this server hears of others on the same database; None where there can be none."""
     share_rates: Callable[[SharedRates], None] = lambda rates: None

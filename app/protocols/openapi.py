@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 from app.protocols.http import shapes
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import REF, Document, may_answer, with_body_schema
-from app.protocols.http.errors import dialect_of, openai, sessions
+from app.protocols.http.errors import dialect_of, is_session_path, langgraph, openai
 from app.protocols.sessions import shapes as session_shapes
 
 _SUFFIX: Final = "Shape"
@@ -61,6 +61,7 @@ def document(app: FastAPI) -> Document:
         shapes.StreamEnd,
         shapes.StreamProblem,
         shapes.OpenAiProblem,
+        shapes.LangGraphProblem,
         *session_shapes.REFUSING,
     ):
         schemas.update(_schemas_of(referred))
@@ -71,9 +72,11 @@ def document(app: FastAPI) -> Document:
         spelling = dialect_of(path)
         if spelling is openai:
             _add_answers_of_openai(operation)
-        elif spelling is sessions:
+        elif spelling is langgraph:
+            _add_answers_of_langgraph(operation)
+        elif is_session_path(path):
             session_shapes.add_refusals(operation)
-        elif path.startswith(("/api", "/metrics")):
+        elif path.startswith(("/api", "/metrics", "/agui")):
             _add_common_answers(operation)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
@@ -163,6 +166,14 @@ def _add_answers_of_openai(operation: Document) -> None:
     good = operation["responses"].get("200", {}).get("content", {})
     if "requestBody" in operation:
         good["text/event-stream"] = {}
+
+
+def _add_answers_of_langgraph(operation: Document) -> None:
+    """Its clients show `detail`, whatever the status."""
+    content = {"application/json": {"schema": {"$ref": REF + shapes.LangGraphProblem.__name__}}}
+    operation["responses"].setdefault(
+        "default", {"description": "An error, in this interface's shape.", "content": content}
+    )
 
 
 def _schemas_of(model: type[BaseModel]) -> Document:

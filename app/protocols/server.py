@@ -9,7 +9,10 @@ from starlette.types import ASGIApp
 
 from app import __version__
 from app.core.metrics import Metrics
+from app.protocols.a2a import routes as a2a
+from app.protocols.agui import routes as agui
 from app.protocols.auth.permissions import guard
+from app.protocols.console import route as console
 from app.protocols.context import ServerContext, Standby
 from app.protocols.edge.cancels import cancels_of
 from app.protocols.edge.gate import RequestGate
@@ -21,7 +24,9 @@ from app.protocols.edge.standby_reads import StandbyReads
 from app.protocols.http import (
     artifacts,
     datasets,
+    digests,
     docs,
+    doctor,
     errors,
     evals,
     evidence,
@@ -29,13 +34,19 @@ from app.protocols.http import (
     health,
     home,
     interrupts,
+    jobs,
     judgements,
     keys,
+    ledger,
+    mcp_servers,
     memory,
     metrics,
     run_views,
     runs,
+    schedules,
+    sign_in,
     skills,
+    stats,
     strictness,
     thread_views,
     threads,
@@ -43,14 +54,32 @@ from app.protocols.http import (
     tools,
     ui,
     undo,
+    verification,
+    webhooks,
     workflows,
     workspace,
 )
 from app.protocols.http.caller import authorise
 from app.protocols.http.straight import straight_handlers
+from app.protocols.langgraph import routes as langgraph
+from app.protocols.mcp import routes as mcp
 from app.protocols.openai import routes as openai
 from app.protocols.openapi import document
-from app.protocols.sessions import capabilities, controls, requests, sessions, turns
+from app.protocols.sessions import (
+    capabilities,
+    controls,
+    discovery,
+    entry,
+    extensions,
+    projects,
+    requests,
+    rewinding,
+    sessions,
+    turns,
+)
+from app.protocols.sessions import (
+    jobs as session_jobs,
+)
 from app.protocols.stream import route as stream
 
 
@@ -68,6 +97,7 @@ def create_app(server: ServerContext) -> FastAPI:
     for module in _ROUTES:
         _add(app, module.routes(server).routes)
     _add(app, home.routes().routes)
+    _add(app, console.routes().routes)
     _add(app, docs.routes(lambda: document(app)).routes)
     guard(app.routes, authorise)
     strictness.mark(app.routes)
@@ -98,6 +128,7 @@ def create_edge(server: ServerContext, app: FastAPI) -> ASGIApp:
         cancels,
         meter,
     )
+    gate.public_suffix = a2a.CARD if settings.a2a_public_card else None
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)
@@ -140,16 +171,27 @@ _ROUTES = (
     metrics,
     run_views,
     undo,
+    jobs,
     todos,
     threads,
     thread_views,
+    verification,
     interrupts,
     tools,
     artifacts,
     files,
+    extensions,  # before an agent's name could be read there
     workspace,
+    digests,
     workflows,
     keys,
+    ledger,
+    doctor,
+    sign_in,
+    stats,
+    webhooks,
+    mcp_servers,
+    schedules,
     memory,
     skills,
     ui,
@@ -161,6 +203,15 @@ _ROUTES = (
     turns,
     controls,
     requests,
+    rewinding,
+    session_jobs,
     capabilities,
+    projects,
+    discovery,
+    entry,
     stream,
+    langgraph,
+    mcp,
+    agui,
+    a2a,
 )

@@ -83,8 +83,8 @@ class WorkspaceArchive(Protocol):
 
 
 class OpenChildren(Protocol):
-    async def open_children(self, tenant: str, thread_id: str) -> list[str]:
-        """Runs of subagents on the thread that have not ended. They all belong to the one root run that is active."""
+    async def open_children(self, tenant: str, thread_id: str, root_run_id: str) -> list[str]:
+        """Runs of a run's subagents, at any depth, that have not ended."""
         ...
 
 
@@ -93,8 +93,8 @@ class Backlog(OpenChildren, Protocol):
         """(tenant, thread, run, interrupt) that are open beyond their time."""
         ...
 
-    async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
-        """(tenant, run, thread, status), oldest first."""
+    async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, bool]]:
+        """(tenant, run, thread, whether it is background work) of those whose time has come, oldest first."""
         ...
 
     async def runs_with_commands(self, tenant: str, threads: Sequence[tuple[int, str]]) -> list[str]:

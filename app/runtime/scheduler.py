@@ -74,6 +74,10 @@ class Scheduler(Protocol):
         """The run may be claimable now. Whoever accepted it passes it along."""
         ...
 
+    def wake_later(self, tenant: str, run: Run) -> None:
+        """The run is stored and its time (`due_at`) has not come: no worker knows of it until then."""
+        ...
+
     def stop(self, tenant: str, run_id: str) -> None:
         """The run's cancel is stored: it starts no further step."""
         ...

@@ -102,6 +102,11 @@ class CurrentWorkspace:
             raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
         return self._current
 
+    @property
+    def loaded(self) -> CompiledWorkspace | None:
+        """The same, or None where none could be loaded."""
+        return self._current
+
     async def reload(self) -> WorkspaceStatus:
         """Read and compile the folder as it is now. The first call loads it; one at a time."""
         async with self._lock:

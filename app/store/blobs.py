@@ -8,11 +8,12 @@ from hashlib import sha256
 from typing import Any, Final
 
 from app.core.errors import HoldfastError
-from app.store.engine import Database, Sql, Tx
+from app.store.engine import BLOB_DATA, Database, Sql, Tx
 
 _PUT: Final = Sql(
     "INSERT INTO blobs (tenant, sha256, size, mime, data) VALUES ($1, $2, $3, $4, $5) "
-    "ON CONFLICT (tenant, sha256) DO NOTHING"
+    "ON CONFLICT (tenant, sha256) DO NOTHING",
+    content=BLOB_DATA,
 )
 _KEY: Final = Sql("SELECT key FROM threads WHERE tenant = $1 AND id = $2")
 _REFER: Final = Sql(

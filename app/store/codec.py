@@ -59,11 +59,15 @@ def _run(run: Run) -> dict[str, Any]:
         made["output_parts"] = run.output_parts
     if run.undo_of is not None:
         made["undo_of"] = run.undo_of
+    if run.job is not None:
+        made["job"] = run.job
+    if run.webhook is not None:
+        made["webhook"] = run.webhook
     return made
 
 
 def _thread(thread: Thread) -> dict[str, Any]:
-    return {
+    made = {
         "title": thread.title,
         "metadata": thread.metadata,
         "labels": thread.labels,
@@ -77,6 +81,11 @@ def _thread(thread: Thread) -> dict[str, Any]:
         "created_at": thread.created_at,
         "compacted": thread.compacted,
     }
+    if thread.amended:
+        made["amended"] = thread.amended
+    if thread.delayed:
+        made["delayed"] = thread.delayed
+    return made
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

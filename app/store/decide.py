@@ -4,7 +4,7 @@ Decide, then act: this module tests conditions against the loaded records, gives
 the events into the records in memory. `materialize` writes the outcome. A refused command leaves no trace.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,10 +15,12 @@ from app.events.envelope import Event, seal
 from app.events.ports import Answer, Appended, Command, Draft, Refused
 from app.store.event_rows import Bases
 from app.views.records import COUNTERS_ONLY, Records, Touched
-from app.views.run import Run
+from app.views.run import ACTIVE, Run
+from app.views.thread import BLOCKED
 
 _CREATIONS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
 _QUEUED: Final = request.RequestQueued.type
+_TERMINAL: Final = request.TERMINAL
 
 
 @dataclass(slots=True)
@@ -77,8 +79,13 @@ class ThreadHead:
             self.living_api_keys.clear()
         if self.due_evaluations:
             self.due_evaluations.clear()
-        if self.moves or any(
-            (records.entries, records.interrupts, records.artifacts, records.memories, records.judgements)
+        if (
+            self.moves
+            or records.entries
+            or records.interrupts
+            or records.artifacts
+            or records.memories
+            or records.judgements
         ):
             self.moves.clear()
             records.memories.clear()
@@ -86,25 +93,45 @@ class ThreadHead:
             records.interrupts.clear()
             records.entries.clear()
             records.artifacts.clear()
-        for run_id in [run.id for run in records.runs.values() if run.terminal]:
-            del records.runs[run_id]
+        for run in tuple(records.runs.values()):
+            if run.status not in ACTIVE:
+                del records.runs[run.id]
 
 
-def decide(command: Command, head: ThreadHead, keys: dict[tuple[str, str, str], UsedKey]) -> Answer:
+@dataclass(slots=True)
+class LineTurn:
+    """Whose turn it is in a project's line: the one that runs, or the first; an empty one is for nobody to know now."""
+
+    run_id: str
+    thread_id: str
+
+
+def decide(
+    command: Command,
+    head: ThreadHead,
+    keys: dict[tuple[str, str, str], UsedKey],
+    turns: dict[tuple[str, str], LineTurn] | None = None,
+) -> Answer:
     if command.conditions:
         # The key goes first: a duplicate gets its run back even if the thread has filled up or closed since.
-        refused = _used_key(command, keys) or _stale(command, head) or _unmet(command, head)
+        refused = (_used_key(command, keys) if keys else None) or _stale(command, head) or _unmet(command, head)
+        if turns:
+            refused = refused or _not_its_turn(command, turns)
     else:
         refused = _stale(command, head)
     refused = refused or _breaks_the_log(command, head)
     if refused is not None:
         return refused
     for condition in command.conditions:
-        if isinstance(condition, ports.KeyUnused):
-            keys[command.tenant, condition.route, condition.key] = UsedKey(condition.body_hash, condition.run_id)
-        elif isinstance(condition, ports.ClaimRun):
+        if type(condition) in ONLY_ASKS:
+            continue
+        if isinstance(condition, ports.ClaimRun):
             head.living_leases[condition.run_id] = condition.owner
             head.claims[condition.run_id] = condition
+        elif isinstance(condition, ports.KeyUnused):
+            keys[command.tenant, condition.route, condition.key] = UsedKey(condition.body_hash, condition.run_id)
+        elif isinstance(condition, ports.ProjectTurn) and turns is not None:
+            turns[command.tenant, condition.project_id] = LineTurn(condition.run_id, command.thread_id)
         elif isinstance(condition, ports.ApiKeyRevoked):
             head.living_api_keys.discard(condition.key_id)
         elif isinstance(condition, ports.EvaluationDone):
@@ -124,6 +151,16 @@ def _used_key(command: Command, keys: dict[tuple[str, str, str], UsedKey]) -> Re
     return None
 
 
+def _not_its_turn(command: Command, turns: dict[tuple[str, str], LineTurn]) -> Refused | None:
+    for condition in command.conditions:
+        if isinstance(condition, ports.ProjectTurn):
+            turn = turns.get((command.tenant, condition.project_id))
+            if turn is not None and turn.run_id != condition.run_id:
+                busy = Failure("PROJECT_BUSY", "another job of the project runs, or is before this one")
+                return Refused(busy, turn.run_id or None, turn.thread_id or None)
+    return None
+
+
 def _stale(command: Command, head: ThreadHead) -> Refused | None:
     fence = command.fence
     if fence is None:
@@ -131,7 +168,7 @@ def _stale(command: Command, head: ThreadHead) -> Refused | None:
     fenced = head.records.runs.get(fence.run_id)
     if fenced is None or fenced.epoch != fence.epoch:
         return _no("STALE_EPOCH", "a newer executor has taken the run over", fence.run_id)
-    if fenced.terminal:
+    if fenced.status not in ACTIVE:
         return _no("RUN_TERMINAL", "the run has ended", fenced.id)  # and its subagents with it
     return None
 
@@ -164,11 +201,13 @@ def _accepts(condition: ports.ThreadAccepts, head: ThreadHead) -> Refused | None
 
 
 def _has_room(condition: ports.ThreadHasRoom, head: ThreadHead) -> Refused | None:
-    active = head.records.thread.active
-    if len(active) < condition.limit:
+    active, delayed = head.records.thread.active, head.records.thread.delayed
+    # Those whose time has not come keep nobody from a free thread, but take room in its queue.
+    count = len(active) if condition.limit == 1 else len(active) + len(delayed)
+    if count < condition.limit:
         return None
     code = "THREAD_BUSY" if condition.limit == 1 else "QUEUE_FULL"
-    return _no(code, f"the thread has {len(active)} active runs", next(iter(active)))
+    return _no(code, f"the thread has {count} active runs", next(iter(active or delayed)))
 
 
 def _idle_since(condition: ports.ThreadIdleSince, head: ThreadHead) -> Refused | None:
@@ -202,10 +241,31 @@ def _at_work(condition: ports.RunAtWork, head: ThreadHead) -> Refused | None:
     return refused
 
 
+def _ended(condition: ports.RunEnded, head: ThreadHead) -> Refused | None:
+    run = head.records.runs.get(condition.run_id)
+    if run is None:
+        return _no("RUN_NOT_FOUND", "there is no such run", condition.run_id)
+    return None if run.terminal else _no("RUN_NOT_ENDED", f"the run is {run.status}", run.id)
+
+
+def _entry_shows(condition: ports.EntryShows, head: ThreadHead) -> Refused | None:
+    found = head.records.entries.get(condition.message_id)
+    if found is not None and (found.content, found.details) == (condition.content, condition.details):
+        return None
+    return _no("ENTRY_CHANGED", "the entry shows something else by now", condition.message_id)
+
+
 def _commands_seen(condition: ports.CommandsSeen, head: ThreadHead) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is not None and run.commanded > condition.count:
         return _no("COMMAND_UNSEEN", "a command was accepted that the run has not seen yet", run.id)
+    return None
+
+
+def _not_cancelled(condition: ports.NotCancelled, head: ThreadHead) -> Refused | None:
+    run = head.records.runs.get(condition.run_id)
+    if run is not None and run.cancel_requested_at is not None:
+        return _no("RUN_CANCELLED", "a cancel of the run was accepted", run.id)
     return None
 
 
@@ -249,6 +309,7 @@ def _memory_is(condition: ports.MemoryIs, head: ThreadHead) -> Refused | None:
 
 def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
     active, run_id = head.records.thread.active, condition.run_id
+    delayed = head.records.thread.delayed
     if condition.claimed_at_submit:
         return _busy(next(iter(active))) if active else None
     run, owner = head.records.runs.get(run_id), head.living_leases.get(run_id)
@@ -258,12 +319,25 @@ def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
             f"the run is {run.status if run else 'unknown'}",
             run_id,
         )
-    if next(iter(active)) != run_id:
-        return _busy(next(iter(active)))
+    if run_id not in active and run_id not in delayed:
+        return _busy(run_id)
+    if (blocker := _in_the_way(active, run_id)) is not None:
+        return _busy(blocker)
     if owner is not None:
         return _no("LEASE_HELD", "another executor holds the run", owner)
     if condition.epoch != run.epoch + 1:
         return _no("STALE_EPOCH", f"the run is at epoch {run.epoch}", run_id)
+    return None
+
+
+def _in_the_way(active: Mapping[str, str], run_id: str) -> str | None:
+    """Runs of a thread take turns in their order; one that waits for a delivery lets the next ones go first."""
+    earlier = True
+    for other, status in active.items():
+        if other == run_id:
+            earlier = False
+        elif status == "running" if not earlier else status != BLOCKED:
+            return other
     return None
 
 
@@ -279,7 +353,10 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.RunNotTerminal: _not_terminal,
     ports.RunUnclaimed: _unclaimed,
     ports.RunAtWork: _at_work,
+    ports.RunEnded: _ended,
+    ports.EntryShows: _entry_shows,
     ports.CommandsSeen: _commands_seen,
+    ports.NotCancelled: _not_cancelled,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
     ports.EvaluationDone: _still_due,
@@ -287,6 +364,19 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.MemoryIs: _memory_is,
     ports.ClaimRun: _claimable,
 }
+
+
+ONLY_ASKS: Final = frozenset(
+    {
+        ports.ThreadIsNew,
+        ports.ThreadAccepts,
+        ports.ThreadHasRoom,
+        ports.RunNotTerminal,
+        ports.CommandsSeen,
+        ports.NotCancelled,
+    }
+)
+"""Conditions of every run that change and store nothing once they are met: the rest need not be tried on them."""
 
 
 def _breaks_the_log(command: Command, head: ThreadHead) -> Refused | None:
@@ -299,24 +389,24 @@ def _breaks_the_log(command: Command, head: ThreadHead) -> Refused | None:
     fresh: list[str] = []
     ended: list[str] = []
     for draft in command.drafts:
-        if exists is (draft.type in _CREATIONS):
+        type_, run_id = draft.type, draft.run_id
+        if exists is (type_ in _CREATIONS):
             if exists:
                 return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
             return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
         exists = True
-        run_id = draft.run_id
         if run_id is None:
             continue
         run = known.get(run_id)
-        if run_id in ended or (run is not None and run.terminal):
+        if (ended and run_id in ended) or (run is not None and run.status not in ACTIVE):
             return _no("RUN_TERMINAL", "the run has ended", run_id)
-        if draft.type == _QUEUED:
+        if type_ == _QUEUED:
             if run is not None or run_id in fresh or run_id in head.foreign_runs:
                 return _no("RUN_EXISTS", "there is a run with that id already", run_id)
             fresh.append(run_id)
         elif run is None and run_id not in fresh:
             return _no("RUN_NOT_FOUND", "there is no such run", run_id)
-        if draft.type in request.TERMINAL:
+        if type_ in _TERMINAL:
             ended.append(run_id)
     return None
 
@@ -371,6 +461,8 @@ def _place(draft: Draft, head: ThreadHead) -> Event:
         head.moves.add(change.sibling)
     if run_id is not None and not head.touched_runs.get(run_id):
         head.touched_runs[run_id] = change.run
+    if change.amended_run is not None:
+        head.touched_runs[change.amended_run] = True
     return event
 
 

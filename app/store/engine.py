@@ -8,10 +8,25 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from app.core.value import value
 from app.events.ports import StorageDown
 
 T = TypeVar("T")
 Row = Sequence[Any]
+
+
+LARGE_BYTES: Final = 1024 * 1024
+"""A larger value goes into SQLite and comes out of it without a second copy in memory."""
+
+
+@value(frozen=True, slots=True)
+class LargeColumn:
+    """A column of values that may be large: SQLite copies a value that it binds, and one that it gathers."""
+
+    table: str
+    column: str
+    index: int
+    """Among the statement's parameters, or among the columns that it selects."""
 
 
 class Sql:
@@ -19,32 +34,42 @@ class Sql:
 
     `{in:$2}` tests membership in a list parameter, `{pairs:$1,$2}` is the table `v` of a list of numbers and a list of
     texts side by side (`first`, `second`), `{lock}` holds rows until the end of the transaction, `{lock_free}`
-    only those that nobody else holds, `{now}` is the
-    database's own clock in milliseconds. `{arm}` and `{end}` enclose each part of a UNION ALL that is ordered by its
-    first column: Postgres merges such parts only if each of them has the order, which SQLite knows and does not allow.
+    only those that nobody else holds, `{try_lock:$1}` whether nobody else holds the name, which is then held until the
+    end of the transaction, `{now}` is the database's own clock in milliseconds. `{arm}` and `{end}` enclose each part
+    of a UNION ALL that is ordered by its first column: Postgres merges such parts only if each of them has the order,
+    which SQLite knows and does not allow.
+    `{content:b}` is the data of the blob `b`, in the end of what is selected; see `LargeColumn`.
     """
 
-    __slots__ = ("postgres", "postgres_bulk", "sqlite", "sqlite_bulk", "sqlite_lists", "sqlite_row")
+    __slots__ = ("content", "postgres", "postgres_bulk", "sqlite", "sqlite_bulk", "sqlite_lists", "sqlite_row")
 
     _IN: Final = re.compile(r"\{in:\$(\d+)\}")
     _PAIRS: Final = re.compile(r"\{pairs:\$(\d+),\$(\d+)\}")
+    _TRY_LOCK: Final = re.compile(r"\{try_lock:(\$\d+)\}")
     _PARAMETER: Final = re.compile(r"\$\d+")
     _INSERT: Final = re.compile(r"INSERT (INTO .+ VALUES )(\(.+?\))( ON CONFLICT .+| RETURNING .+|)")
 
-    def __init__(self, text: str, *, bulk: str | None = None, sqlite_bulk: str | None = None) -> None:
+    def __init__(
+        self, text: str, *, bulk: str | None = None, sqlite_bulk: str | None = None, content: LargeColumn | None = None
+    ) -> None:
         """`bulk` is the statement for many rows at once on Postgres, its parameters one array per column.
 
         `sqlite_bulk` is the one of SQLite: `{rows}` stands for the rows of its VALUES. An INSERT has a VALUES already
-        and needs none.
+        and needs none. `content` is the column of large values that it writes, or reads by SQLite.
         """
+        self.content = content
         self.postgres_bulk = bulk
+        shared = self._TRY_LOCK.sub(r"pg_try_advisory_xact_lock(hashtextextended(\1, 0))", text)
+        # Nobody else writes to a database of SQLite.
+        text = self._TRY_LOCK.sub(r"(\1 IS NOT NULL)", text)
         self.postgres = self._PAIRS.sub(
             r"unnest($\1::bigint[], $\2::text[]) AS v(first, second)",
-            self._IN.sub(r"= ANY($\1)", text)
+            self._IN.sub(r"= ANY($\1)", shared)
             .replace("{lock}", "FOR UPDATE")
             .replace("{lock_free}", "FOR UPDATE SKIP LOCKED")
             .replace("{arm}", "(")
             .replace("{end}", " ORDER BY 1)")
+            .replace("{content:b}", "b.data")
             .replace("{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
         )
         self.sqlite = _of_sqlite(
@@ -72,10 +97,15 @@ def _of_sqlite(text: str) -> str:
         .replace("{lock_free}", "")
         .replace("{arm}", "")
         .replace("{end}", "")
+        .replace("{content:b}", f"CASE WHEN b.size <= {LARGE_BYTES} THEN b.data END, b.rowid")
         .replace("{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")
         .replace("$", "?")
         .replace("{dollar}", "$")
     )
+
+
+BLOB_DATA: Final = LargeColumn("blobs", "data", 4)
+"""Of a statement that inserts a blob."""
 
 
 class Tx(Protocol):

@@ -11,14 +11,15 @@ from typing import Final, TypeAlias
 from app.events import ports
 from app.events.ports import Command
 from app.store.codec import decode
-from app.store.decide import ThreadHead, UsedKey
+from app.store.decide import ONLY_ASKS, ThreadHead, UsedKey
 from app.store.engine import Row, Sql, Tx
 from app.store.keys import LIVING_KEYS
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
+from app.views.job import JOB_ROUTE, WHILE_ACTIVE
 from app.views.memory_record import MemoryRecord
-from app.views.records import Kind, Records, touched
-from app.views.run import Run
+from app.views.records import TOUCHING, Kind, Records, touched
+from app.views.run import ACTIVE, Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
 
@@ -52,9 +53,23 @@ _DUE_EVALUATION: Final = Sql("SELECT run_id FROM due_evaluations WHERE tenant = 
 _KEYS: Final = Sql(
     "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
 )
+# A job's key counts while its run is active, or, with the other prefix, while its run is stored.
+_JOB_KEYS: Final = Sql(
+    "SELECT k.key, k.run_id, r.status FROM idempotency_keys k LEFT JOIN runs r ON r.tenant = k.tenant "
+    "AND r.id = k.run_id WHERE k.tenant = $1 AND k.route = $2 AND k.key {in:$3}"
+)
 _EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3")
 
-_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.RunAtWork, ports.CommandsSeen, ports.ClaimRun)
+_OF_A_RUN: Final = (
+    ports.ClaimRun,
+    ports.CommandsSeen,
+    ports.RunNotTerminal,
+    ports.RunUnclaimed,
+    ports.RunAtWork,
+    ports.RunEnded,
+    ports.NotCancelled,
+)
+_OF_A_MEMORY: Final = (ports.MemoryIs, ports.MemoryIndexed)
 
 _Needed: TypeAlias = defaultdict[str, dict[str, ThreadHead]]
 """By tenant: the name of a record and the head that wants it."""
@@ -69,6 +84,8 @@ class Needs:
     threads: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     keys: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     """By tenant and route."""
+    lines: set[tuple[str, str]] = field(default_factory=set)
+    """Tenant and project."""
 
     @classmethod
     def of(cls, commands: Iterable[Command]) -> "Needs":
@@ -78,6 +95,8 @@ class Needs:
             for condition in command.conditions:
                 if isinstance(condition, ports.KeyUnused):
                     needs.keys[command.tenant, condition.route].add(condition.key)
+                elif isinstance(condition, ports.ProjectTurn):
+                    needs.lines.add((command.tenant, condition.project_id))
         return needs
 
 
@@ -132,6 +151,13 @@ async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str]
     keys: dict[tuple[str, str, str], UsedKey] = {}
     expired: list[Row] = []
     for (tenant, route), needed in needs.keys.items():
+        if route == JOB_ROUTE:
+            for key, run_id, status in await tx.rows(_JOB_KEYS, tenant, route, sorted(needed)):
+                if status in ACTIVE or (status is not None and not key.startswith(WHILE_ACTIVE)):
+                    keys[tenant, route, key] = UsedKey("", run_id)
+                else:
+                    expired.append((tenant, route, key))
+            continue
         for key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, route, sorted(needed)):
             if expires_at > now:
                 keys[tenant, route, key] = UsedKey(body_hash, run_id)
@@ -156,15 +182,18 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
             run_id = draft.run_id
             if run_id is not None and run_id not in known:
                 runs[command.tenant][run_id] = head
-            if key is not None and (moves := touched(draft)) is not None and moves[0] != "judgement":
+            if key is not None and draft.type in TOUCHING and (moves := touched(draft)) is not None:
                 kind, name = moves
                 siblings.setdefault(kind, {})[key, name] = head
         for condition in command.conditions:
             if isinstance(condition, _OF_A_RUN) and condition.run_id not in known:
                 runs[command.tenant][condition.run_id] = head
-            if isinstance(condition, ports.ClaimRun) and not condition.claimed_at_submit:
+            if type(condition) in ONLY_ASKS:
+                continue
+            if isinstance(condition, ports.ClaimRun):
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
-                leases[command.tenant][condition.run_id] = head
+                if not condition.claimed_at_submit:
+                    leases[command.tenant][condition.run_id] = head
             elif isinstance(condition, ports.ApiKeyRevoked):
                 living = await tx.rows(LIVING_KEYS, command.tenant, condition.key_id)
                 head.living_api_keys |= {row[0] for row in living}
@@ -173,7 +202,7 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
                 head.due_evaluations |= {row[0] for row in due}
             elif isinstance(condition, ports.InterruptOpen) and key is not None:
                 siblings.setdefault("interrupt", {})[key, condition.interrupt_id] = head
-            elif isinstance(condition, ports.MemoryIs | ports.MemoryIndexed) and key is not None:
+            elif isinstance(condition, _OF_A_MEMORY) and key is not None:
                 siblings.setdefault("memory", {})[key, condition.record_id] = head
             elif isinstance(condition, ports.MemoryUnindexed) and key is not None:
                 of_memory = siblings.setdefault("memory", {})

@@ -20,6 +20,8 @@ _FIND: Final = Sql(f"SELECT {_COLUMNS} FROM api_keys WHERE id = $1")
 _OF_TENANT: Final = Sql(f"SELECT {_COLUMNS} FROM api_keys WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3")
 _LIVING: Final = Sql(f"SELECT {_COLUMNS} FROM api_keys WHERE revoked_at IS NULL AND id > $1 ORDER BY id LIMIT $2")
 
+_TENANTS: Final = Sql("SELECT DISTINCT tenant FROM api_keys WHERE tenant > $1 ORDER BY tenant LIMIT $2")
+
 
 def key_row(key: ApiKey) -> Row:
     state = {
@@ -53,6 +55,11 @@ def _key(row: Row) -> ApiKey:
 class StoredKeys:
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def tenants(self, after: str, limit: int) -> list[str]:
+        """Those that have keys, by name."""
+        rows = await self._database.read(lambda tx: tx.rows(_TENANTS, after, limit))
+        return [row[0] for row in rows]
 
     async def find(self, key_id: str) -> ApiKey | None:
         """Without a tenant: this is where the tenant of a caller comes from."""

@@ -7,31 +7,32 @@ become one event. After a commit of unknown outcome the writer looks for its eve
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from app.core import json
 from app.core.clock import Clock
 from app.core.recent import RecentDict
-from app.events.catalog import adapter
 from app.events.envelope import Event
 from app.events.ports import (
     Answer,
     Appended,
     Command,
-    Draft,
     StorageDown,
     StoreError,
 )
 from app.store import materialize
+from app.store.commit_watch import CommitWatch
 from app.store.decide import ThreadHead, decide
 from app.store.engine import CommitUnknown, Conflict, Database, Locked, Sql, Tx
 from app.store.heads import Needs, load_heads, load_keys, load_records
+from app.store.outbox import PUT_UNREAD, OutboxTable
 from app.store.parked import AGAIN_SECONDS, ParkedCommands, locked_threads
+from app.store.plain_batch import append_plain, plain_heads
+from app.store.project_lines import load_turns
+from app.store.waiting import WaitingCommand, merge
 
 MAX_BATCH_EVENTS: Final = 2000
 """Bounds how long one transaction takes; what is over waits for the next."""
-MAX_MERGED_BYTES: Final = 8 * 1024
 MAX_HOT_THREADS: Final = 4096
 PROBE_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 1.0
@@ -50,18 +51,6 @@ Heads: TypeAlias = dict[tuple[str, str], ThreadHead]
 """By tenant and thread."""
 
 
-@dataclass(slots=True)
-class _Waiting:
-    command: Command
-    answer: "asyncio.Future[Answer]"
-    delta: tuple[object, ...] | None = None
-    """What another delta must equal to be merged into this one; None for anything else, and until one comes."""
-    size: int = 0
-    pieces: list[str] | None = None
-    """The texts of those that were merged, the command's own first; None until another delta comes."""
-    followers: "list[asyncio.Future[Answer]]" = field(default_factory=list)
-
-
 class Log:
     def __init__(
         self,
@@ -77,12 +66,13 @@ class Log:
         self._publish = publish
         self._max_pending = max_pending
         self._patience = patience
-        self._waiting: deque[_Waiting] = deque()
-        self._last_of_thread: dict[tuple[str, str], _Waiting] = {}
+        self._watch = CommitWatch[list[WaitingCommand]](patience, self._give_up)
+        self._waiting: deque[WaitingCommand] = deque()
+        self._last_of_thread: dict[tuple[str, str], WaitingCommand] = {}
         self._something = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._parked = ParkedCommands[_Waiting]()
+        self._parked = ParkedCommands[WaitingCommand]()
         self._hot = RecentDict[tuple[str, str], ThreadHead](MAX_HOT_THREADS)
         self._turn = 0
         self._after_others = 0
@@ -90,6 +80,9 @@ class Log:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._unparking: asyncio.Task[None] | None = None
+        self.outbox: OutboxTable | None = None
+        """Where events are noted for consumers that want them, with the commit that stores them."""
+        self._noted = False
         self.on_commit: Callable[[Sequence[Event], float], None] = lambda events, seconds: None
         """Called with the events and the duration of every commit, after everybody else, for metrics and traces."""
 
@@ -103,6 +96,7 @@ class Log:
         if self._task is not None:
             await self._task
             self._task = None
+        self._watch.close()
         self._fail(self._parked.take_all(), Locked())
 
     @property
@@ -131,13 +125,13 @@ class Log:
     def _accept(self, command: Command) -> "asyncio.Future[Answer]":
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         thread = (command.tenant, command.thread_id)
-        if self._parked and self._parked.has(*thread):
-            self._parked.add(_Waiting(command, answer))  # behind those that came before
+        if (parked := self._parked.lines) and thread in parked:
+            self._parked.add(WaitingCommand(command, answer))  # behind those that came before
             return answer
         last = self._last_of_thread.get(thread)
-        if last is not None and _merge(last, command, answer):
+        if last is not None and merge(last, command, answer):
             return answer
-        waiting = self._last_of_thread[thread] = _Waiting(command, answer)
+        waiting = self._last_of_thread[thread] = WaitingCommand(command, answer)
         if not self._waiting:  # otherwise the writer knows
             self._something.set()
         self._waiting.append(waiting)
@@ -154,8 +148,8 @@ class Log:
             if self._closing:
                 return
 
-    def _take(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
+    def _take(self) -> list[WaitingCommand]:
+        batch: list[WaitingCommand] = []
         events = 0
         while self._waiting and events < MAX_BATCH_EVENTS:
             waiting = self._waiting.popleft()
@@ -176,10 +170,10 @@ class Log:
         self._room.set()
         return batch
 
-    async def _write_batch(self, batch: list[_Waiting]) -> None:
+    async def _write_batch(self, batch: list[WaitingCommand]) -> None:
         started = self._clock.monotonic()
         commands = [waiting.command for waiting in batch]
-        giving_up = asyncio.get_running_loop().call_later(self._patience, self._give_up, batch)
+        self._watch.begin(batch)
         try:
             answers, heads = await self._commit(commands, batch)
         except Locked:
@@ -197,11 +191,14 @@ class Log:
             self._fail(batch, error)
             return
         finally:
-            giving_up.cancel()
+            self._watch.end()
         self._down = None
         events = [event for answer in answers if isinstance(answer, Appended) for event in answer.events]
         self._keep(heads)
         self._publish(events)
+        if self._noted and self.outbox is not None:
+            self._noted = False
+            self.outbox.on_written()
         for waiting, answer in zip(batch, answers, strict=True):
             if not waiting.answer.done():
                 waiting.answer.set_result(answer)
@@ -210,7 +207,7 @@ class Log:
                     future.set_result(answer)
         self.on_commit(events, self._clock.monotonic() - started)
 
-    async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], Heads]:
+    async def _commit(self, commands: Sequence[Command], batch: Sequence[WaitingCommand]) -> tuple[list[Answer], Heads]:
         for _ in range(MAX_TRIES):
             decided: tuple[list[Answer], Heads] | None = None
 
@@ -234,7 +231,7 @@ class Log:
                 raise
         raise StorageDown("too many replicas write to the same threads")
 
-    async def _write_apart(self, batch: list[_Waiting]) -> None:
+    async def _write_apart(self, batch: list[WaitingCommand]) -> None:
         """Another server keeps rows of this batch locked: what needs them waits apart, the rest is written now."""
         try:
             locked = await locked_threads(self._database, [waiting.command for waiting in batch])
@@ -254,7 +251,7 @@ class Log:
             for place in places:
                 await self._write_batch([w for w in rest if (w.command.tenant, w.command.thread_id) == place])
 
-    def _park(self, waiting: _Waiting) -> None:
+    def _park(self, waiting: WaitingCommand) -> None:
         loop = asyncio.get_running_loop()
         if not self._parked:
             loop.call_later(AGAIN_SECONDS, self._try_parked)
@@ -279,25 +276,45 @@ class Log:
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._try_parked)
 
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
-        now = self._clock.now_ms()
+        disturbed = self._disturbed(tx.turn)
+        plain = plain_heads(commands, self._hot, disturbed)
+        if plain is not None:
+            return await self._write_plain(tx, commands, plain), plain
         needs = Needs.of(commands)
-        heads = await load_heads(tx, needs, self._hot, self._disturbed(tx.turn))
-        keys = await load_keys(tx, needs, now) if needs.keys else {}
+        heads = await load_heads(tx, needs, self._hot, disturbed)
+        keys = await load_keys(tx, needs, self._clock.now_ms()) if needs.keys else {}
+        turns = await load_turns(tx, needs.lines) if needs.lines else {}
         placed = [(command, heads[command.tenant, command.thread_id]) for command in commands]
         await load_records(tx, placed)
         answers: list[Answer] = []
         accepted: list[materialize.Accepted] = []
         for command, head in placed:
-            answer = decide(command, head, keys)
+            answer = decide(command, head, keys, turns)
             answers.append(answer)
             if isinstance(answer, Appended):
                 accepted.append((head, command, answer.events))
         if accepted:
             await materialize.write(tx, accepted, heads.values())
+            outbox = self.outbox
+            if outbox is not None and outbox.wanted:
+                await self._note_for_consumers(tx, outbox, accepted)
         # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
         for head in heads.values():
             head.settle(tx.turn or 0)
         return answers, heads
+
+    async def _write_plain(self, tx: Tx, commands: Sequence[Command], heads: Heads) -> list[Answer]:
+        answers, accepted = await append_plain(tx, commands, heads)
+        outbox = self.outbox
+        if outbox is not None and outbox.wanted:
+            await self._note_for_consumers(tx, outbox, accepted)
+        return answers
+
+    async def _note_for_consumers(self, tx: Tx, outbox: OutboxTable, accepted: Sequence[materialize.Accepted]) -> None:
+        rows = outbox.rows([events for _, _, events in accepted])
+        if rows:
+            await tx.many(PUT_UNREAD, rows)
+            self._noted = True
 
     def _disturbed(self, turn: int | None) -> int | None:
         """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""
@@ -308,7 +325,7 @@ class Log:
         self._turn = turn
         return self._after_others
 
-    async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:
+    async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[WaitingCommand]) -> bool:
         """The batch is one transaction: one of its events answers for all. Asks until the database answers.
 
         Callers are let go after a moment: what turns out to be stored is published all the same.
@@ -348,7 +365,7 @@ class Log:
                 break
         self._down = None
 
-    def _give_up(self, batch: Sequence[_Waiting]) -> None:
+    def _give_up(self, batch: Sequence[WaitingCommand]) -> None:
         """Nobody waits longer for this commit; if it is made after all, its events are published as ever."""
         slow = StorageDown(f"the database has not answered for {self._patience:g} seconds")
         self._refuse_all(slow)
@@ -362,7 +379,7 @@ class Log:
         self._room.set()
         self._fail(refused, error)
 
-    def _fail(self, batch: Sequence[_Waiting], error: Exception) -> None:
+    def _fail(self, batch: Sequence[WaitingCommand], error: Exception) -> None:
         for waiting in batch:
             for future in (waiting.answer, *waiting.followers):
                 if not future.done():
@@ -381,34 +398,3 @@ class Log:
         """The records in memory were folded ahead of a commit that did not happen."""
         for command in commands:
             self._hot.pop((command.tenant, command.thread_id), None)
-
-
-def _merge(last: _Waiting, command: Command, answer: "asyncio.Future[Answer]") -> bool:
-    """Only into the thread's last waiting command, so that nothing is reordered."""
-    text, delta = _delta_of(command)
-    if delta is None:
-        return False
-    if last.pieces is None:
-        first, last.delta = _delta_of(last.command)
-        last.pieces, last.size = [first], len(first)
-    if last.delta != delta or last.size + len(text) > MAX_MERGED_BYTES:
-        return False
-    last.pieces.append(text)
-    last.followers.append(answer)
-    last.size += len(text)
-    return True
-
-
-def _delta_of(command: Command) -> tuple[str, tuple[object, ...] | None]:
-    """The text of a command that is one delta, and what else there is to it; None for anything else."""
-    if len(command.drafts) != 1 or command.conditions:
-        return "", None
-    draft: Draft = command.drafts[0]
-    if draft.type != adapter.AdapterEvent.type:
-        return "", None
-    signal = draft.payload["event"]
-    if signal["phase"] not in adapter.DELTAS or "text" not in signal:
-        return "", None
-    rest = dict(signal)
-    text = rest.pop("text")
-    return text, (draft.run_id, draft.actor, draft.parent_id, command.fence, rest)

@@ -11,12 +11,17 @@ from app.events import ports
 from app.events.envelope import Event
 from app.events.ports import Command
 from app.store.codec import encode
-from app.store.decide import ThreadHead
-from app.store.engine import Row, Sql, Tx
+from app.store.decide import ONLY_ASKS, ThreadHead
+from app.store.engine import BLOB_DATA, Row, Sql, Tx
 from app.store.event_rows import add_rows, drop_rows
+from app.store.job_lists import PUT_JOB, job_row
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
-from app.store.memory_index import PUT_CITATION, change_index
+from app.store.mcp_grants import store_grant
+from app.store.memory_index import PUT_CITATION, IndexChanges
+from app.store.push_configs import store_push
 from app.store.run_lists import label_rows
+from app.store.schedules import store_schedule
+from app.store.webhooks import store_webhook
 from app.views.judgement import RunJudgement
 from app.views.memory_record import MemoryRecord
 from app.views.run import Run
@@ -83,16 +88,18 @@ _PUT_KEY: Final = Sql(
 )
 _PUT_BLOB: Final = Sql(
     "INSERT INTO blobs (tenant, sha256, size, mime, data) VALUES ($1, $2, $3, $4, $5) "
-    "ON CONFLICT (tenant, sha256) DO NOTHING"
+    "ON CONFLICT (tenant, sha256) DO NOTHING",
+    content=BLOB_DATA,
 )
 _PUT_BLOB_REF: Final = Sql(
     "INSERT INTO blob_refs (tenant, sha256, thread_key) VALUES ($1, $2, $3) "
     "ON CONFLICT (tenant, sha256, thread_key) DO NOTHING"
 )
 _PUT_MEMORY: Final = Sql(
-    "INSERT INTO memory_records (tenant, id, thread_key, seq, namespace, kind, status, person, expires_at, state) "
-    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (thread_key, id) DO UPDATE SET "
-    "status = excluded.status, expires_at = excluded.expires_at, state = excluded.state"
+    "INSERT INTO memory_records (tenant, id, thread_key, seq, namespace, kind, status, person, expires_at, state, "
+    "touched_at, confidence) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) "
+    "ON CONFLICT (thread_key, id) DO UPDATE SET status = excluded.status, expires_at = excluded.expires_at, "
+    "state = excluded.state, touched_at = excluded.touched_at, confidence = excluded.confidence"
 )
 _CLAIM: Final = Sql(
     "INSERT INTO leases (tenant, run_id, owner, epoch, until, suspect, deaths, previous) "
@@ -106,7 +113,11 @@ _RELEASE: Final = Sql(
     "WHERE tenant = v.column1 AND run_id = v.column2",
 )
 
-fromhex: Final = bytes.fromhex
+_WITHOUT_ROWS: Final = ONLY_ASKS | {ports.ClaimRun}
+"""Conditions of every run that store nothing outside the fold."""
+
+fromhex: Final = bytearray.fromhex
+"""Not bytes: see `event_rows`."""
 Accepted: TypeAlias = tuple[ThreadHead, Command, Sequence[Event]]
 
 
@@ -176,7 +187,10 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
+    jobs: list[Row] = []
     for head, run in runs:
+        if run.job is not None:
+            jobs.append(job_row(head.tenant, head.key, run))
         changed.append(
             (
                 head.tenant,
@@ -210,7 +224,7 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))
-    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
+    for sql, rows in ((_CHANGE_RUN, changed), (PUT_JOB, jobs), (_CLAIM, claims), (_RELEASE, released)):
         if rows:
             await tx.many(sql, rows)
 
@@ -259,15 +273,18 @@ def judgement_row(tenant: str, thread_key: int | None, it: RunJudgement) -> Row:
 
 def _memory_row(head: ThreadHead, it: MemoryRecord) -> Row:
     row = (head.tenant, it.id, head.key, it.seq, it.namespace, it.kind, it.status, it.user, it.expires_at)
-    return (*row, encode(it))
+    return (*row, encode(it), it.touched_at, it.confidence)
 
 
 async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
     """What the conditions of the commands store, and the blobs of their events."""
     written: defaultdict[Sql, list[Any]] = defaultdict(list)
+    index = IndexChanges(tx)
     for head, command, _ in accepted:
         tenant = command.tenant
         for it in command.conditions:
+            if type(it) in _WITHOUT_ROWS:
+                continue
             if isinstance(it, ports.DropDeltas):
                 assert head.key is not None, "a thread with deltas has a row"
                 await drop_rows(tx, head.key, it.ranges)
@@ -281,16 +298,27 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
                 written[_EVALUATION_DUE].append((tenant, it.run_id, command.thread_id))
             elif isinstance(it, ports.EvaluationDone):
                 written[_EVALUATION_DONE].append((tenant, it.run_id))
+            elif isinstance(it, ports.WebhookStored):
+                await store_webhook(tx, tenant, it)
+            elif isinstance(it, ports.PushStored):
+                await store_push(tx, tenant, it)
+            elif isinstance(it, ports.McpGrantStored):
+                await store_grant(tx, tenant, it)
+            elif isinstance(it, ports.ScheduleStored):
+                await store_schedule(tx, tenant, it)
             elif isinstance(it, ports.BlobShared):
                 written[_PUT_BLOB_REF].append((tenant, it.sha256, head.key))
-            elif isinstance(it, ports.MemoryIndexed | ports.MemoryUnindexed):
-                await change_index(tx, head, it)
+            elif isinstance(it, ports.MemoryIndexed):
+                index.add(head, it)
+            elif isinstance(it, ports.MemoryUnindexed):
+                await index.remove(head, it)
         for draft in command.drafts:
             for blob in draft.blobs:
                 written[_PUT_BLOB].append((tenant, blob.sha256, len(blob.data), blob.mime, blob.data))
                 written[_PUT_BLOB_REF].append((tenant, blob.sha256, head.key))
                 for record_id in blob.records:
                     written[PUT_CITATION].append((tenant, record_id, blob.sha256))
+    await index.write()
     if _PUT_KEY in written:
         # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
         written[_PUT_KEY].sort()

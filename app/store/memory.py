@@ -1,20 +1,22 @@
 """Reads the memory records and their index. Every query carries the tenant."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from app.events.catalog.memory import MEMORY_THREAD
 from app.events.ports import MemoryIndexed
-from app.memory.contract import RecordFilter
+from app.memory.contract import RecordFilter, Standing
 from app.memory.ranking import Ranked
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
-from app.store.memory_index import index_record, unindex_record
+from app.store.memory_index import VECTORS_GONE, index_record, unindex_record
 from app.store.memory_pgvector import PgVector
-from app.store.memory_search import BY_SEQ, NAMESPACE, OF_TENANT, search
+from app.store.memory_search import BY_SEQ, CONTENTS, NAMESPACE, OF_TENANT, search
 from app.views.memory_record import MemoryRecord
 
 _RECORD: Final = Sql(f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.id = $2")
+_RECORDS: Final = Sql(f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.id {{in:$2}}")
 _PAGE: Final = Sql(
     f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.seq > $2 "
     "AND (CAST($3 AS TEXT) IS NULL OR r.namespace = $3) "
@@ -23,18 +25,17 @@ _PAGE: Final = Sql(
     "AND (CAST($7 AS TEXT) IS NULL OR r.person = $7) ORDER BY r.seq LIMIT $8"
 )
 _NEWEST: Final = Sql(
-    f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.namespace = $2 AND r.status = 'accepted' "
+    f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.namespace = $2 AND r.status = $5 "
     "AND (r.expires_at IS NULL OR r.expires_at > $4) ORDER BY r.seq DESC LIMIT $3"
 )
-_CONTENTS: Final = Sql("SELECT sha256, data FROM blobs WHERE tenant = $1 AND sha256 {in:$2}")
 _REPEATED: Final = Sql(
     f"SELECT r.seq FROM memory_records r JOIN memory_namespaces n ON n.tenant = $1 AND n.namespace = r.namespace "
     "JOIN memory_index i ON i.namespace_key = n.key AND i.seq = r.seq "
     f"WHERE {OF_TENANT} AND r.seq {{in:$2}} AND r.status = 'accepted' AND EXISTS (SELECT 1 FROM memory_index o "
     "WHERE o.namespace_key = i.namespace_key AND o.fingerprint = i.fingerprint AND o.seq < i.seq)"
 )
-_SAME: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND fingerprint = $2")
-_SAME_SLOT: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND slot = $2")
+_SAME: Final = Sql("SELECT fingerprint, seq FROM memory_index WHERE namespace_key = $1 AND fingerprint {in:$2}")
+_SAME_SLOT: Final = Sql("SELECT slot, seq FROM memory_index WHERE namespace_key = $1 AND slot {in:$2}")
 _COUNTS: Final = Sql("SELECT namespace, records FROM memory_namespaces WHERE tenant = $1 ORDER BY namespace")
 _TENANTS: Final = Sql(f"SELECT tenant FROM threads WHERE id = '{MEMORY_THREAD}' AND deleted_at IS NULL ORDER BY tenant")
 
@@ -47,10 +48,12 @@ _VECTORS: Final = Sql(
     "SELECT v.seq, v.vector FROM memory_vectors v JOIN memory_namespaces n ON n.key = v.namespace_key "
     "WHERE n.tenant = $1 AND n.namespace = $2 AND v.model = $3 AND v.seq > $4 ORDER BY v.seq LIMIT $5"
 )
-_STAMP: Final = Sql(
-    "SELECT count(*), coalesce(max(v.seq), 0) FROM memory_vectors v JOIN memory_namespaces n "
-    "ON n.key = v.namespace_key WHERE n.tenant = $1 AND n.namespace = $2 AND v.model = $3"
+_VECTORS_OF: Final = Sql(
+    "SELECT v.seq, v.vector FROM memory_vectors v JOIN memory_namespaces n ON n.key = v.namespace_key "
+    "WHERE n.tenant = $1 AND n.namespace = $2 AND v.model = $3 AND v.seq {in:$4}"
 )
+_STAMP: Final = Sql("SELECT vectors_put, vectors_gone FROM memory_namespaces WHERE tenant = $1 AND namespace = $2")
+_VECTORS_PUT: Final = Sql("UPDATE memory_namespaces SET vectors_put = vectors_put + $2 WHERE key = $1")
 _WITHOUT_VECTOR: Final = Sql(
     f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.status = 'accepted' AND NOT EXISTS "
     "(SELECT 1 FROM memory_vectors v JOIN memory_namespaces n ON n.key = v.namespace_key "
@@ -58,7 +61,7 @@ _WITHOUT_VECTOR: Final = Sql(
 )
 _OTHER_VECTORS: Final = Sql(
     "DELETE FROM memory_vectors WHERE namespace_key IN (SELECT n.key FROM memory_namespaces n WHERE n.tenant = $1) "
-    "AND NOT model {in:$2} RETURNING 1"
+    "AND NOT model {in:$2} RETURNING namespace_key"
 )
 
 
@@ -71,13 +74,21 @@ class MemoryTable:
         found = await self._database.look(lambda tx: tx.rows(_RECORD, tenant, record_id))
         return _decoded(found[0]) if found else None
 
+    async def by_id(self, tenant: str, record_ids: Sequence[str]) -> dict[str, MemoryRecord]:
+        if not record_ids:
+            return {}
+        found = await self._database.look(lambda tx: tx.rows(_RECORDS, tenant, list(record_ids)))
+        return {record.id: record for record in map(_decoded, found)}
+
     async def records(self, tenant: str, filter_: RecordFilter, after: int, limit: int) -> list[MemoryRecord]:
         wanted = (filter_.namespace, filter_.prefix, filter_.status, filter_.kind, filter_.user)
         found = await self._database.look(lambda tx: tx.rows(_PAGE, tenant, after, *wanted, limit))
         return [_decoded(row) for row in found]
 
-    async def newest(self, tenant: str, namespace: str, limit: int, now: str = "") -> list[MemoryRecord]:
-        found = await self._database.look(lambda tx: tx.rows(_NEWEST, tenant, namespace, limit, now))
+    async def newest(
+        self, tenant: str, namespace: str, limit: int, now: str = "", status: str = "accepted"
+    ) -> list[MemoryRecord]:
+        found = await self._database.look(lambda tx: tx.rows(_NEWEST, tenant, namespace, limit, now, status))
         return [_decoded(row) for row in found]
 
     async def by_seq(self, tenant: str, seqs: Sequence[int], now: str = "") -> dict[int, MemoryRecord]:
@@ -87,24 +98,29 @@ class MemoryTable:
     async def contents(self, tenant: str, digests: Sequence[str]) -> dict[str, bytes]:
         if not digests:
             return {}
-        found = await self._database.look(lambda tx: tx.rows(_CONTENTS, tenant, list(digests)))
+        found = await self._database.look(lambda tx: tx.rows(CONTENTS, tenant, list(digests)))
         return {digest: bytes(data) for digest, data in found}
 
     async def search(self, tenant: str, namespace: str, terms: Sequence[str], limit: int, now: int) -> list[Ranked]:
         return await self._database.read(lambda tx: search(tx, tenant, namespace, terms, limit, now))
 
-    async def similar(
-        self, tenant: str, namespace: str, fingerprint: str, slot: str | None
-    ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-        async def work(tx: Tx) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-            known = await tx.rows(NAMESPACE, tenant, namespace)
-            if not known:
-                return [], []
-            same = [row[0] for row in await tx.rows(_SAME, known[0][0], fingerprint)]
-            of_slot = [row[0] for row in await tx.rows(_SAME_SLOT, known[0][0], slot)] if slot is not None else []
-            found = await tx.rows(BY_SEQ, tenant, [*same, *of_slot], "")
+    async def standing(
+        self, tenant: str, namespace: str, record_ids: Sequence[str], wanted: Sequence[tuple[str, str | None]]
+    ) -> Standing:
+        async def work(tx: Tx) -> Standing:
+            named = await tx.rows(_RECORDS, tenant, list(record_ids)) if record_ids else []
+            known = {record.id: record for record in map(_decoded, named)}
+            place = await tx.rows(NAMESPACE, tenant, namespace) if wanted else []
+            if not place:
+                return Standing(known)
+            key = place[0][0]
+            same = await tx.rows(_SAME, key, [fingerprint for fingerprint, _ in wanted])
+            slots = [slot for _, slot in wanted if slot is not None]
+            of_slot = await tx.rows(_SAME_SLOT, key, slots) if slots else []
+            seqs = sorted({row[1] for row in same} | {row[1] for row in of_slot})
+            found = await tx.rows(BY_SEQ, tenant, seqs, "") if seqs else []
             records = {record.seq: record for record in map(_decoded, found)}
-            return [records[seq] for seq in same if seq in records], [records[seq] for seq in of_slot if seq in records]
+            return Standing(known, _grouped(same, records), _grouped(of_slot, records))
 
         return await self._database.read(work)
 
@@ -143,6 +159,7 @@ class MemoryTable:
                 left = [row[0] for row in await tx.rows(_INDEXED, key, sorted(vectors))]
                 if left:
                     await tx.many(_PUT_VECTOR, [(key, model, seq, vectors[seq]) for seq in left])
+                    await tx.rows(_VECTORS_PUT, key, len(left))
                     if pgvector is not None:
                         await pgvector.put(tx, key, model, {seq: vectors[seq] for seq in left})
 
@@ -168,16 +185,42 @@ class MemoryTable:
         found = await self._database.look(lambda tx: tx.rows(_VECTORS, tenant, namespace, model, after, limit))
         return [(row[0], bytes(row[1])) for row in found]
 
-    async def vector_stamp(self, tenant: str, namespace: str, model: str) -> tuple[int, int]:
-        ((count, last),) = await self._database.look(lambda tx: tx.rows(_STAMP, tenant, namespace, model))
-        return int(count), int(last)
+    async def vectors_of(self, tenant: str, namespace: str, model: str, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
+        found = await self._database.look(lambda tx: tx.rows(_VECTORS_OF, tenant, namespace, model, list(seqs)))
+        return [(row[0], bytes(row[1])) for row in found]
+
+    async def vectors_since(
+        self, tenant: str, namespace: str, model: str, after: int, limit: int
+    ) -> tuple[tuple[int, int], list[tuple[int, bytes]]]:
+        async def work(tx: Tx) -> tuple[tuple[int, int], list[tuple[int, bytes]]]:
+            stamp = await tx.rows(_STAMP, tenant, namespace)
+            found = await tx.rows(_VECTORS, tenant, namespace, model, after, limit) if stamp else []
+            put, gone = stamp[0] if stamp else (0, 0)
+            return (put, gone), [(row[0], bytes(row[1])) for row in found]
+
+        return await self._database.read(work)
 
     async def without_vector(self, tenant: str, model: str, limit: int) -> list[MemoryRecord]:
         found = await self._database.look(lambda tx: tx.rows(_WITHOUT_VECTOR, tenant, model, limit))
         return [_decoded(row) for row in found]
 
     async def drop_other_vectors(self, tenant: str, models: Sequence[str]) -> int:
-        return len(await self._database.write(lambda tx: tx.rows(_OTHER_VECTORS, tenant, list(models))))
+        async def work(tx: Tx) -> int:
+            gone = Counter(row[0] for row in await tx.rows(_OTHER_VECTORS, tenant, list(models)))
+            for key, count in sorted(gone.items()):
+                await tx.rows(VECTORS_GONE, key, count)
+            return gone.total()
+
+        return await self._database.write(work)
+
+
+def _grouped(rows: Sequence[Row], records: Mapping[int, MemoryRecord]) -> dict[str, list[MemoryRecord]]:
+    """Oldest first."""
+    made: dict[str, list[MemoryRecord]] = {}
+    for key, seq in sorted((row[0], row[1]) for row in rows):
+        if seq in records:
+            made.setdefault(key, []).append(records[seq])
+    return made
 
 
 def _decoded(row: Row) -> MemoryRecord:

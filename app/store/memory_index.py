@@ -5,6 +5,7 @@ those are. Leaves to others: what the terms of a text are and how records are ra
 """
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,16 +18,16 @@ PUT_CITATION: Final = Sql(
     "ON CONFLICT (tenant, record_id, sha256) DO NOTHING"
 )
 _PUT_NAMESPACE: Final = Sql(
-    "INSERT INTO memory_namespaces (tenant, namespace, records, length) VALUES ($1, $2, 1, $3) "
-    "ON CONFLICT (tenant, namespace) DO UPDATE SET records = memory_namespaces.records + 1, "
+    "INSERT INTO memory_namespaces (tenant, namespace, records, length) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (tenant, namespace) DO UPDATE SET records = memory_namespaces.records + excluded.records, "
     "length = memory_namespaces.length + excluded.length RETURNING key"
 )
 _PUT_TERM: Final = Sql(
-    "INSERT INTO memory_terms (namespace_key, term, records) VALUES ($1, $2, 1) "
-    "ON CONFLICT (namespace_key, term) DO UPDATE SET records = memory_terms.records + 1 RETURNING term, key",
-    bulk="INSERT INTO memory_terms (namespace_key, term, records) SELECT v.namespace_key, v.term, 1 "
-    "FROM unnest($1::bigint[], $2::text[]) AS v(namespace_key, term) "
-    "ON CONFLICT (namespace_key, term) DO UPDATE SET records = memory_terms.records + 1 RETURNING term, key",
+    "INSERT INTO memory_terms (namespace_key, term, records) VALUES ($1, $2, $3) ON CONFLICT (namespace_key, term) "
+    "DO UPDATE SET records = memory_terms.records + excluded.records RETURNING term, key",
+    bulk="INSERT INTO memory_terms (namespace_key, term, records) SELECT * FROM "
+    "unnest($1::bigint[], $2::text[], $3::bigint[]) ON CONFLICT (namespace_key, term) "
+    "DO UPDATE SET records = memory_terms.records + excluded.records RETURNING term, key",
 )
 _PUT_POSTING: Final = Sql(
     "INSERT INTO memory_postings (term_key, seq, occurrences, length) VALUES ($1, $2, $3, $4) "
@@ -43,7 +44,8 @@ _DROP_POSTINGS: Final = Sql("DELETE FROM memory_postings WHERE term_key {in:$1} 
 _LESS_TERMS: Final = Sql("UPDATE memory_terms SET records = records - 1 WHERE key {in:$1}")
 _DROP_TERMS: Final = Sql("DELETE FROM memory_terms WHERE key {in:$1} AND records <= 0")
 _DROP_INDEX: Final = Sql("DELETE FROM memory_index WHERE namespace_key = $1 AND seq = $2")
-_DROP_VECTORS: Final = Sql("DELETE FROM memory_vectors WHERE namespace_key = $1 AND seq = $2")
+_DROP_VECTORS: Final = Sql("DELETE FROM memory_vectors WHERE namespace_key = $1 AND seq = $2 RETURNING 1")
+VECTORS_GONE: Final = Sql("UPDATE memory_namespaces SET vectors_gone = vectors_gone + $2 WHERE key = $1")
 _LESS_NAMESPACE: Final = Sql("UPDATE memory_namespaces SET records = records - 1, length = length - $2 WHERE key = $1")
 _CITING: Final = Sql("SELECT sha256 FROM memory_citations WHERE tenant = $1 AND record_id {in:$2}")
 _DROP_CITATIONS: Final = Sql("DELETE FROM memory_citations WHERE tenant = $1 AND sha256 {in:$2}")
@@ -51,12 +53,31 @@ _DROP_BLOBS: Final = Sql("DELETE FROM blobs WHERE tenant = $1 AND sha256 {in:$2}
 _DROP_REFERENCES: Final = Sql("DELETE FROM blob_refs WHERE tenant = $1 AND sha256 {in:$2}")
 
 
-async def change_index(tx: Tx, head: ThreadHead, change: ports.MemoryIndexed | ports.MemoryUnindexed) -> None:
-    """The records are those that the command's events were folded into."""
-    if isinstance(change, ports.MemoryIndexed):
-        record = head.records.memories[change.record_id]
-        await index_record(tx, head.tenant, record.namespace, record.seq, change)
-        return
+class IndexChanges:
+    """What a commit does to the index. Records that come into force are added together, in few statements; the
+    records are those that the commands' events were folded into."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._added: dict[tuple[str, str], list[tuple[int, ports.MemoryIndexed]]] = {}
+
+    def add(self, head: ThreadHead, entry: ports.MemoryIndexed) -> None:
+        """A record that has just come into force is in no index yet."""
+        record = head.records.memories[entry.record_id]
+        self._added.setdefault((head.tenant, record.namespace), []).append((record.seq, entry))
+
+    async def remove(self, head: ThreadHead, change: ports.MemoryUnindexed) -> None:
+        await self.write()  # it may have come into force in this very commit
+        await _unindex(self._tx, head, change)
+
+    async def write(self) -> None:
+        # In one order everywhere, so that replicas wait for each other instead of locking up.
+        for (tenant, namespace), entries in sorted(self._added.items(), key=lambda one: one[0]):
+            await _index(self._tx, tenant, namespace, entries)
+        self._added.clear()
+
+
+async def _unindex(tx: Tx, head: ThreadHead, change: ports.MemoryUnindexed) -> None:
     digests: list[str] = []
     for record_id in change.record_ids:
         found = head.records.memories.get(record_id)
@@ -70,16 +91,27 @@ async def change_index(tx: Tx, head: ThreadHead, change: ports.MemoryIndexed | p
 async def index_record(tx: Tx, tenant: str, namespace: str, seq: int, entry: ports.MemoryIndexed) -> None:
     """Once: a record that is in the index already is taken out first."""
     await unindex_record(tx, tenant, namespace, seq)
-    length = sum(entry.terms.values())
-    ((namespace_key,),) = await tx.rows(_PUT_NAMESPACE, tenant, namespace, length)
+    await _index(tx, tenant, namespace, [(seq, entry)])
+
+
+async def _index(tx: Tx, tenant: str, namespace: str, entries: Sequence[tuple[int, ports.MemoryIndexed]]) -> None:
+    lengths = {seq: sum(entry.terms.values()) for seq, entry in entries}
+    ((place,),) = await tx.rows(_PUT_NAMESPACE, tenant, namespace, len(entries), sum(lengths.values()))
+    having = Counter(term for _, entry in entries for term in entry.terms)
     keys: dict[str, int] = {}
-    if entry.terms:
-        # In one order everywhere, so that replicas wait for each other instead of locking up.
-        placed = await tx.returning(_PUT_TERM, [(namespace_key, term) for term in sorted(entry.terms)])
+    if having:
+        # Ordered for the same reason as the namespaces.
+        placed = await tx.returning(_PUT_TERM, [(place, term, count) for term, count in sorted(having.items())])
         keys = {row[0]: row[1] for row in placed}
-        await tx.many(_PUT_POSTING, [(keys[term], seq, count, length) for term, count in sorted(entry.terms.items())])
-    packed = pack_keys(sorted(keys.values()))
-    await tx.many(_PUT_INDEX, [(namespace_key, seq, length, entry.fingerprint, entry.slot, packed)])
+        postings = [
+            (keys[term], seq, count, lengths[seq]) for seq, entry in entries for term, count in entry.terms.items()
+        ]
+        await tx.many(_PUT_POSTING, sorted(postings))
+    rows = [
+        (place, seq, lengths[seq], entry.fingerprint, entry.slot, pack_keys(sorted(keys[term] for term in entry.terms)))
+        for seq, entry in entries
+    ]
+    await tx.many(_PUT_INDEX, rows)
 
 
 async def unindex_record(tx: Tx, tenant: str, namespace: str, seq: int) -> None:
@@ -87,7 +119,9 @@ async def unindex_record(tx: Tx, tenant: str, namespace: str, seq: int) -> None:
     if not found:
         return
     key = found[0][0]
-    await tx.rows(_DROP_VECTORS, key, seq)
+    gone = await tx.rows(_DROP_VECTORS, key, seq)
+    if gone:
+        await tx.rows(VECTORS_GONE, key, len(gone))
     indexed = await tx.rows(_INDEXED, key, seq)
     if not indexed:
         return

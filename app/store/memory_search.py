@@ -4,12 +4,12 @@ Leaves to the memory room: what the terms of a query are, and every number of th
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from app.core import json
 from app.core.clock import iso
 from app.events.catalog.memory import MEMORY_THREAD
 from app.memory.ranking import Ranked, Relevance, ceiling, freshness
+from app.store.codec import decode
 from app.store.engine import Sql, Tx
 from app.views.memory_record import MemoryRecord
 
@@ -18,6 +18,12 @@ BY_SEQ: Final = Sql(
     f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.seq {{in:$2}} AND r.status = 'accepted' "
     "AND (r.expires_at IS NULL OR r.expires_at > $3)"
 )
+_FRESH: Final = Sql(
+    "SELECT r.seq, r.touched_at, r.confidence, CASE WHEN r.touched_at IS NULL THEN r.state END "
+    f"FROM memory_records r WHERE {OF_TENANT} AND r.seq {{in:$2}} AND r.status = 'accepted' "
+    "AND (r.expires_at IS NULL OR r.expires_at > $3)"
+)
+CONTENTS: Final = Sql("SELECT sha256, data FROM blobs WHERE tenant = $1 AND sha256 {in:$2}")
 NAMESPACE: Final = Sql("SELECT key, records, length FROM memory_namespaces WHERE tenant = $1 AND namespace = $2")
 _TERMS: Final = Sql("SELECT key, term, records FROM memory_terms WHERE namespace_key = $1 AND term {in:$2}")
 _POSTINGS: Final = Sql("SELECT term_key, seq, occurrences, length FROM memory_postings WHERE term_key {in:$1}")
@@ -36,30 +42,34 @@ COMMON: Final = 6
 """How many of the common terms take part: those that the fewest records have."""
 RERANKED: Final = 200
 """Of the most relevant records, how many may be ranked by recency and confidence as well."""
-_LOADED: Final = 32
+_LOADED: Final = 64
 """Records that are looked at together: the next only if they could still be among the best."""
 
 
 async def search(tx: Tx, tenant: str, namespace: str, terms: Sequence[str], limit: int, now: int) -> list[Ranked]:
     relevant = await _relevant(tx, tenant, namespace, terms, max(RERANKED, limit))
     size, at = max(_LOADED, limit), iso(now)
-    best: list[tuple[float, int, dict[str, Any]]] = []
+    best: list[tuple[float, int]] = []
     for start in range(0, len(relevant), size):
         if len(best) >= limit and best[limit - 1][0] > ceiling(relevant[start][1]):
             break
         page = dict(relevant[start : start + size])
-        for (state,) in await tx.rows(BY_SEQ, tenant, list(page), at):
-            # As it is stored: only those that are returned become records.
-            found: dict[str, Any] = json.loads(state)
-            seq = found["seq"]
-            fresh = freshness(found["created_at"], found["used_at"], found["confidence"], now)
-            best.append((ceiling(page[seq]) * fresh, seq, found))
-        best.sort(key=_newest_best, reverse=True)
-    return [Ranked(MemoryRecord(**found), score) for score, _, found in best[:limit]]
+        for seq, touched_at, confidence, state in await tx.rows(_FRESH, tenant, list(page), at):
+            if state is not None:
+                record = decode(MemoryRecord, state)
+                touched_at, confidence = record.touched_at, record.confidence
+            best.append((ceiling(page[seq]) * freshness(touched_at, confidence, now), seq))
+        best.sort(reverse=True)  # of equals the newest first
+    scores = {seq: score for score, seq in best[:limit]}
+    rows = await tx.rows(BY_SEQ, tenant, list(scores), at) if scores else []
+    records = {record.seq: record for record in (decode(MemoryRecord, row[0]) for row in rows)}
+    return await _with_contents(tx, tenant, [(records[seq], score) for seq, score in scores.items()])
 
 
-def _newest_best(one: tuple[float, int, dict[str, Any]]) -> tuple[float, int]:
-    return one[0], one[1]
+async def _with_contents(tx: Tx, tenant: str, found: Sequence[tuple[MemoryRecord, float]]) -> list[Ranked]:
+    digests = [record.digest for record, _ in found if record.digest is not None]
+    stored = {digest: bytes(data) for digest, data in await tx.rows(CONTENTS, tenant, digests)} if digests else {}
+    return [Ranked(record, score, stored.get(record.digest or "")) for record, score in found]
 
 
 async def _relevant(tx: Tx, tenant: str, namespace: str, terms: Sequence[str], limit: int) -> list[tuple[int, float]]:

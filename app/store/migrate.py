@@ -18,13 +18,13 @@ from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
+from app.store.first_contact import not_connected
+from app.store.migration_turn import take_turn
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0015"
+NEWEST: Final = "0023"
 OLDEST: Final = "0013"
 """The oldest version that may use a database of the newest revision."""
-_ADVISORY_LOCK: Final = 0x486F6C64
-"""Replicas that start together migrate one after the other."""
 _CONNECT_SECONDS: Final = 5.0
 
 log = structlog.get_logger("holdfast.storage")
@@ -196,12 +196,12 @@ async def _migrate_postgres(url: str) -> None:
 
     try:
         connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS)
-    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
-        raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise not_connected(error) from error
     try:
         if not _needs_upgrade(await _postgres_state(connection)):
             return
-        await connection.execute("SELECT pg_advisory_lock($1)", _ADVISORY_LOCK)
+        await take_turn(connection)
         # Another replica may have migrated while this one waited for the lock.
         if not _needs_upgrade(await _postgres_state(connection)):
             return
@@ -212,18 +212,26 @@ async def _migrate_postgres(url: str) -> None:
         async with engine.begin() as migrating:
             await migrating.run_sync(_upgrade)
         await engine.dispose()
+    except StorageDown:
+        connection.terminate()  # a goodbye would wait for an answer
+        raise
     finally:
         await connection.close()
 
 
 async def _postgres_state(connection: Any) -> SchemaState:
+    import asyncpg
+
     async def value(table: str, column: str) -> str | None:
         if await connection.fetchval("SELECT to_regclass($1)", table, timeout=_CONNECT_SECONDS) is None:
             return None
         found: str | None = await connection.fetchval(f"SELECT {column} FROM {table}", timeout=_CONNECT_SECONDS)
         return found
 
-    return SchemaState(await value("alembic_version", "version_num"), await value("schema_support", "oldest"))
+    try:
+        return SchemaState(await value("alembic_version", "version_num"), await value("schema_support", "oldest"))
+    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise StorageDown(f"the database answered {type(error).__name__}") from error
 
 
 async def standing(settings: Settings) -> tuple[SchemaState, int]:
@@ -253,8 +261,8 @@ async def _postgres_standing(url: str) -> tuple[SchemaState, int]:
 
     try:
         connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS)
-    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
-        raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise not_connected(error) from error
     try:
         return await _postgres_state(connection), await connection.fetchval(f"SELECT {Sql('{now}').postgres}")
     finally:

@@ -46,25 +46,23 @@ async def locked_threads(database: Database, commands: Iterable[Command]) -> set
 
 class ParkedCommands(Generic[W]):
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], list[W]] = {}
+        self.lines: dict[tuple[str, str], list[W]] = {}
+        """By tenant and thread."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
-    def has(self, tenant: str, thread_id: str) -> bool:
-        return (tenant, thread_id) in self._waiting
+        return sum(map(len, self.lines.values()))
 
     def add(self, waiting: W) -> None:
         command = waiting.command
-        self._waiting.setdefault((command.tenant, command.thread_id), []).append(waiting)
+        self.lines.setdefault((command.tenant, command.thread_id), []).append(waiting)
 
     def commands(self) -> list[Command]:
-        return [waiting.command for line in self._waiting.values() for waiting in line]
+        return [waiting.command for line in self.lines.values() for waiting in line]
 
     def take(self, still_locked: set[tuple[str, str]]) -> list[W]:
         """What need not wait any longer, each thread's commands in their order."""
-        free = [place for place in self._waiting if place not in still_locked]
-        return [waiting for place in free for waiting in self._waiting.pop(place)]
+        free = [place for place in self.lines if place not in still_locked]
+        return [waiting for place in free for waiting in self.lines.pop(place)]
 
     def take_all(self) -> Sequence[W]:
         return self.take(set())

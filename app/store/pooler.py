@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.core.errors import HoldfastError
 from app.core.settings import Settings
-from app.events.ports import StorageDown
+from app.store.first_contact import not_connected
 
 _CONNECT_SECONDS: Final = 5.0
 _WHO: Final = "SELECT pg_backend_pid()"
@@ -42,7 +42,7 @@ async def check_pooler(settings: Settings) -> None:
         elif await _asked(settings.database_url) != await _asked(settings.database_direct_url):
             raise DirectUrlElsewhere
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
+        raise not_connected(error) from error
 
 
 async def _connect(url: str) -> Any:

@@ -8,14 +8,15 @@ from cachetools import LRUCache
 
 from app.events.catalog.execution import CommandInjected
 from app.events.envelope import Event
-from app.store import run_lists
+from app.store import job_lists, run_lists, run_series
 from app.store.codec import decode
-from app.store.engine import Database, Row, Sql, Tx
+from app.store.engine import Database, LargeColumn, Row, Sql, Tx
 from app.store.event_rows import DELTA, TIGHT, WIDE, RowPage, events_from, read_page
+from app.store.project_lines import ANOTHER_RUNS, EARLIER_ON_THREAD
 from app.store.run_lists import RUN_COLUMNS, run_of
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
-from app.views.ports import RunFilter, RunPlace, Tombstone
+from app.views.ports import JobFilter, RunFilter, RunPlace, RunSeries, Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
@@ -32,6 +33,7 @@ _OF_TYPES: Final = (
     f"SELECT {WIDE} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.type {{in:$4}}"
 )
 _EVENTS_OF: Final = Sql(f"{_OF_TYPES} ORDER BY e.seq LIMIT $5")
+_EVENTS_AT: Final = Sql(f"SELECT {WIDE} FROM events e WHERE e.thread_key = $1 AND e.seq {{in:$2}} ORDER BY e.seq")
 _EVENTS_AND_DELTAS_OF: Final = Sql(
     f"{{arm}}{_OF_TYPES}{{end}} UNION ALL {{arm}}SELECT {TIGHT} FROM deltas d WHERE d.thread_key = $1 AND d.seq > $2 "
     "AND d.seq <= $3{end} ORDER BY 1 LIMIT $5"
@@ -49,27 +51,31 @@ _ONE_RUN: Final = Sql(
     "WHERE r.tenant = $1 AND r.id = $2"
 )
 _ACTIVE: Final = Sql(
-    "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
-    "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
+    "SELECT r.tenant, r.id, r.thread_id, COALESCE(j.priority, 0) FROM runs r LEFT JOIN leases l "
+    "ON l.tenant = r.tenant AND l.run_id = r.id LEFT JOIN jobs j ON j.tenant = r.tenant AND j.run_id = r.id "
+    "JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
     # Said as the partial index says it, or SQLite would not see that the index serves, and read every run there is.
     "WHERE r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running') "
-    "AND (l.until IS NULL OR l.until <= {now}) "
+    "AND (l.until IS NULL OR l.until <= {now}) AND (j.due_at IS NULL OR j.due_at <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
-    "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "
+    f"AND p.first_seq < r.first_seq AND {EARLIER_ON_THREAD}) "
+    f"AND NOT (r.status = 'queued' AND {ANOTHER_RUNS}) "
     # In turn by tenant: who has many runs must not keep the others out of what is found at once. Not by the columns
     # themselves: Postgres would read every run there is, in the order of an index, to save the sort of these few.
-    "ORDER BY row_number() OVER (PARTITION BY r.tenant || '' ORDER BY r.created_at + 0), r.created_at + 0 LIMIT $1"
+    # Likewise by priority: who has much of one kind must find the other as well; the queue decides which goes first.
+    "ORDER BY row_number() OVER (PARTITION BY r.tenant || '', COALESCE(j.priority, 0) ORDER BY r.created_at + 0), "
+    "r.created_at + 0 LIMIT $1"
 )
 _COMMANDED: Final = Sql(
     "SELECT DISTINCT e.run_id FROM {pairs:$1,$2} JOIN threads t ON t.tenant = $3 AND t.id = v.second "
     "JOIN events e ON e.thread_key = t.key AND e.seq > v.first WHERE e.type = $4"
 )
 _OPEN_CHILDREN: Final = Sql(
-    "SELECT r.id FROM runs r JOIN threads t ON t.key = r.thread_key WHERE t.tenant = $1 AND t.id = $2 "
+    "SELECT r.id, r.parent_run_id FROM runs r JOIN threads t ON t.key = r.thread_key WHERE t.tenant = $1 AND t.id = $2 "
     "AND r.parent_run_id IS NOT NULL AND r.status IN ('queued', 'running', 'waiting') ORDER BY r.first_seq"
 )
 _THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
-_TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")
+_TOMBSTONE: Final = Sql("SELECT last_seq, head_hash, deleted_at FROM tombstones WHERE tenant = $1 AND thread_id = $2")
 _THREADS: Final = Sql(
     "SELECT t.tenant, t.id, t.last_seq FROM threads t WHERE (t.tenant, t.id) > ($1, $2) "
     # A deleted thread with a tombstone is being purged: part of its log may be gone by now.
@@ -79,6 +85,10 @@ _THREADS: Final = Sql(
 _THREADS_OF: Final = Sql(
     "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
     "WHERE tenant = $1 AND id > $2 AND deleted_at IS NULL AND substr(id, 1, 4) <> 'sys_' ORDER BY id LIMIT $3"
+)
+_THREADS_BETWEEN: Final = Sql(
+    "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
+    "WHERE tenant = $1 AND id > $2 AND id < $3 AND deleted_at IS NULL ORDER BY id LIMIT $4"
 )
 _MAX_KEY: Final = 2**63 - 1
 _NEWEST_THREADS: Final = Sql(
@@ -92,6 +102,14 @@ _INTERRUPTS: Final = Sql(
     "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) "
     # Timers are answered by the clock alone, so no list of questions has them; their ids begin with tmr_.
     "AND t.deleted_at IS NULL AND i.id > $4 AND i.id < 'tmr' ORDER BY i.id LIMIT $5"
+)
+_INTERRUPTS_BEFORE: Final = Sql(
+    "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 AND i.id < $2 "
+    "AND i.id < 'tmr' AND t.deleted_at IS NULL ORDER BY i.id DESC LIMIT $3"
+)
+_WANTED: Final = Sql(
+    "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE t.tenant = $1 AND t.id = $2 "
+    "AND i.id > 'dlv_' AND i.id < 'dlw' AND i.status = 'open' ORDER BY i.id"
 )
 _INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id = $2")
 _INTERRUPTS_OF_CALLS: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND call_id {in:$2} ORDER BY id")
@@ -122,8 +140,9 @@ _ARTIFACT: Final = Sql(
     "WHERE a.tenant = $1 AND a.id = $2 AND t.deleted_at IS NULL ORDER BY a.thread_key LIMIT 1"
 )
 _BLOB: Final = Sql(
-    "SELECT b.mime, b.data FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
-    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+    "SELECT b.mime, {content:b} FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3",
+    content=LargeColumn("blobs", "data", 1),
 )
 _BLOB_SIZE: Final = Sql(
     "SELECT b.mime, b.size FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
@@ -158,6 +177,13 @@ class StoreReader:
         async def work(tx: Tx) -> RowPage:
             key = await self._key(tx, tenant, thread_id)
             return _NOTHING if key is None else await read_page(tx, key, sql, after, up_to, list(types), limit)
+
+        return events_from(tenant, thread_id, await self._database.read(work))
+
+    async def events_at(self, tenant: str, thread_id: str, seqs: Sequence[int]) -> list[Event]:
+        async def work(tx: Tx) -> RowPage:
+            key = await self._key(tx, tenant, thread_id)
+            return _NOTHING if key is None else await read_page(tx, key, _EVENTS_AT, list(seqs))
 
         return events_from(tenant, thread_id, await self._database.read(work))
 
@@ -205,20 +231,29 @@ class StoreReader:
         filter_ = RunFilter(thread_id=thread_id, status=status)
         return await run_lists.runs_before(self._database, tenant, filter_, before, limit)
 
-    async def open_children(self, tenant: str, thread_id: str) -> list[str]:
-        """Runs of subagents on the thread that have not ended."""
+    async def open_children(self, tenant: str, thread_id: str, root_run_id: str) -> list[str]:
+        """Runs of a run's subagents, at any depth, that have not ended."""
         rows = await self._database.look(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
-        return [row[0] for row in rows]
+        family = {root_run_id}
+        for run_id, parent in rows:
+            family |= {run_id} if parent in family else set()  # a parent comes before its subagents
+        return [row[0] for row in rows if row[0] in family]
 
     async def list_runs(
         self, tenant: str, filter_: RunFilter, after: RunPlace | None, limit: int
     ) -> tuple[list[Run], RunPlace | None]:
         return await run_lists.list_runs(self._database, tenant, filter_, after, limit)
 
-    async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
-        """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
+    async def list_jobs(
+        self, tenant: str, filter_: JobFilter, after: RunPlace | None, limit: int
+    ) -> tuple[list[Run], RunPlace | None]:
+        return await job_lists.list_jobs(self._database, tenant, filter_, after, limit)
+
+    async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, bool]]:
+        """(tenant, run, thread, whether it is background work) of runs that should be worked on, that nobody holds, and
+        whose time has come."""
         rows = await self._database.look(lambda tx: tx.rows(_ACTIVE, limit))
-        return [(row[0], row[1], row[2], row[3]) for row in rows]
+        return [(row[0], row[1], row[2], row[3] == 1) for row in rows]
 
     async def runs_with_commands(self, tenant: str, threads: Sequence[tuple[int, str]]) -> list[str]:
         after, ids = [place[0] for place in threads], [place[1] for place in threads]
@@ -231,8 +266,8 @@ class StoreReader:
             found = await tx.rows(_THREAD, tenant, thread_id)
             if found:
                 return _thread(thread_id, *found[0])
-            for last_seq, head_hash in await tx.rows(_TOMBSTONE, tenant, thread_id):
-                return Tombstone(thread_id, last_seq, bytes(head_hash).hex())
+            for last_seq, head_hash, deleted_at in await tx.rows(_TOMBSTONE, tenant, thread_id):
+                return Tombstone(thread_id, last_seq, bytes(head_hash).hex(), deleted_at)
             return None
 
         return await self._database.read(work)
@@ -244,6 +279,10 @@ class StoreReader:
 
     async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
         rows = await self._database.look(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
+        return [_thread(*row) for row in rows]
+
+    async def threads_between(self, tenant: str, after: str, until: str, limit: int) -> list[Thread]:
+        rows = await self._database.look(lambda tx: tx.rows(_THREADS_BETWEEN, tenant, after, until, limit))
         return [_thread(*row) for row in rows]
 
     async def newest_threads(
@@ -266,9 +305,20 @@ class StoreReader:
         rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
         return [decode(Interrupt, row[0]) for row in rows]
 
+    async def run_series(self, tenant: str, since: int, step: int) -> RunSeries:
+        return await run_series.run_series(self._database, tenant, since, step)
+
+    async def interrupts_before(self, tenant: str, interrupt_id: str, limit: int) -> list[Interrupt]:
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS_BEFORE, tenant, interrupt_id, limit))
+        return [decode(Interrupt, row[0]) for row in rows]
+
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None:
         rows = await self._database.look(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
         return decode(Interrupt, rows[0][0]) if rows else None
+
+    async def wanted_artifacts(self, tenant: str, thread_id: str) -> list[Interrupt]:
+        rows = await self._database.look(lambda tx: tx.rows(_WANTED, tenant, thread_id))
+        return [decode(Interrupt, row[0]) for row in rows]
 
     async def interrupts_of_calls(self, tenant: str, call_ids: Sequence[str]) -> list[Interrupt]:
         rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS_OF_CALLS, tenant, list(call_ids)))

@@ -26,8 +26,8 @@ _DUE: Final = Sql(
     "SELECT key FROM threads WHERE deleted_at IS NOT NULL AND deleted_at <= $1 ORDER BY deleted_at LIMIT 100"
 )
 _TOMBSTONE: Final = Sql(
-    "INSERT INTO tombstones (tenant, thread_id, last_seq, head_hash, purged_at) "
-    "SELECT tenant, id, last_seq, head_hash, $2 FROM threads WHERE key = $1 ON CONFLICT DO NOTHING"
+    "INSERT INTO tombstones (tenant, thread_id, last_seq, head_hash, purged_at, deleted_at) "
+    "SELECT tenant, id, last_seq, head_hash, $2, deleted_at FROM threads WHERE key = $1 ON CONFLICT DO NOTHING"
 )
 _ORPHANS: Final = Sql(
     "DELETE FROM blobs WHERE (tenant, sha256) IN (SELECT r.tenant, r.sha256 FROM blob_refs r WHERE r.thread_key = $1 "
@@ -49,9 +49,22 @@ _LEASES: Final = Sql(
     "DELETE FROM leases WHERE (tenant, run_id) IN "
     "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2)"
 )
+_PUSHES: Final = Sql(
+    "DELETE FROM push_configs WHERE (tenant, run_id) IN "
+    "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2)"
+)
 _LABELS: Final = Sql(
     "DELETE FROM run_labels WHERE thread_key = $1 AND run_id IN "
     "(SELECT l.run_id FROM run_labels l WHERE l.thread_key = $1 LIMIT $2) RETURNING 1"
+)
+_JOB_KEYS: Final = Sql(
+    "DELETE FROM idempotency_keys WHERE (tenant, route, key) IN (SELECT j.tenant, 'jobs', j.key FROM jobs j "
+    "WHERE j.thread_key = $1 AND j.key IS NOT NULL ORDER BY j.run_id LIMIT $2) "
+    "AND run_id IN (SELECT j.run_id FROM jobs j WHERE j.thread_key = $1)"
+)
+_JOBS: Final = Sql(
+    "DELETE FROM jobs WHERE (tenant, run_id) IN "
+    "(SELECT j.tenant, j.run_id FROM jobs j WHERE j.thread_key = $1 ORDER BY j.run_id LIMIT $2) RETURNING 1"
 )
 _RUNS: Final = Sql(
     "DELETE FROM runs WHERE (tenant, id) IN "
@@ -74,7 +87,10 @@ _STEPS: Final = (
     (_ORPHANS, BLOBS_AT_ONCE),  # before the references that say which they are
     (_BLOB_REFS, ROWS_AT_ONCE),
     (_LABELS, ROWS_AT_ONCE),
+    (_JOB_KEYS, ROWS_AT_ONCE),  # before the jobs that say which they are
+    (_JOBS, ROWS_AT_ONCE),
     (_LEASES, ROWS_AT_ONCE),  # before the runs that say which they are
+    (_PUSHES, ROWS_AT_ONCE),
     (_RUNS, ROWS_AT_ONCE),
 )
 """What a thread has besides its log, in the order in which it goes, and how much of it one transaction removes."""

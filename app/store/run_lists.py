@@ -7,6 +7,7 @@ short and says where to go on.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from app.core import json
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
 from app.views.ports import RunFilter, RunPlace
@@ -16,6 +17,9 @@ MAX_SCANNED: Final = 5000
 """Rows that one page looks at."""
 LABEL_LENGTH: Final = 200
 """Characters of a label's name or value that the index keeps; the record is looked at for the rest."""
+NOT_INDEXED: Final = frozenset({"openai.api", "openai.request"})
+"""Labels that every run of an OpenAI client has from us: the first says the same of nearly all of them, and by the
+second nobody looks for a run. A list that is filtered by them alone reads the runs in their order."""
 _AT_ONCE: Final = 500
 _START: Final = RunPlace(2**62, "")
 
@@ -130,8 +134,8 @@ def _leading(filter_: RunFilter) -> tuple[Sql, Sequence[str]]:
     """The index that leaves the fewest rows, as far as that can be known: most runs have completed."""
     if filter_.thread_id is not None:
         return _OF_THREAD, (filter_.thread_id,)
-    if filter_.labels:
-        return _BY_LABEL, label_key(*min(filter_.labels.items()))
+    if labels := [label for label in filter_.labels.items() if label[0] not in NOT_INDEXED]:
+        return _BY_LABEL, label_key(*min(labels))
     if filter_.status is not None and (filter_.status != "completed" or filter_.agent is None):
         return (_WORKING if filter_.status in ("queued", "running") else _RESTING), (filter_.status,)
     if filter_.agent is not None:
@@ -148,11 +152,20 @@ def _fitting(row: Row, filter_: RunFilter, deleted: bool) -> Run | None:
     if filter_.agent not in (None, agent):
         return None
     run = run_of(row)
+    if filter_.workflow not in (None, run.workflow) or not _contains(run, filter_.text):
+        return None
     return run if filter_.labels.items() <= run.labels.items() else None
+
+
+def _contains(run: Run, text: str | None) -> bool:
+    if text is None:
+        return True
+    said = run.input if isinstance(run.input, str) else json.dumps(run.input).decode()
+    return text.casefold() in said.casefold()
 
 
 def label_rows(tenant: str, thread_key: int | None, run: Run) -> Iterator[Row]:
     """What the index keeps of a run's labels."""
     labels: Mapping[str, str] = run.labels
-    for name, value in sorted({label_key(*label) for label in labels.items()}):
+    for name, value in sorted({label_key(*label) for label in labels.items() if label[0] not in NOT_INDEXED}):
         yield tenant, name, value, run.created_at, run.id, thread_key

@@ -19,7 +19,7 @@ import structlog
 
 from app.core import json
 from app.events.ports import StorageBroken, StorageDown
-from app.store.engine import ANSWER_SECONDS, DELTA_COLUMNS, EVENT_COLUMNS, Row, Sql, Tx
+from app.store.engine import ANSWER_SECONDS, DELTA_COLUMNS, EVENT_COLUMNS, LARGE_BYTES, LargeColumn, Row, Sql, Tx
 from app.store.sqlite_errors import translated
 from app.store.sqlite_lone import LoneReader
 
@@ -107,12 +107,38 @@ class _SqliteTx:
                 json.dumps(list(value)).decode() if index in sql.sqlite_lists else value
                 for index, value in enumerate(params)
             )
-        return self._connection.execute(sql.sqlite, params).fetchall()
+        found = self._connection.execute(sql.sqlite, params).fetchall()
+        return found if sql.content is None else [self._with_content(sql.content, row) for row in found]
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
         self._many(sql, rows)
 
+    def _with_content(self, content: LargeColumn, row: Row) -> Row:
+        """A value that the statement left out because it is large, in its place; the row's last column names it."""
+        *values, place = row
+        if values[content.index] is None:
+            with self._connection.blobopen(content.table, content.column, place, readonly=True) as stored:
+                values[content.index] = stored.read()
+        return tuple(values)
+
+    def _insert_large(self, sql: Sql, content: LargeColumn, row: Row) -> None:
+        data = row[content.index]
+        values = tuple(len(data) if index == content.index else value for index, value in enumerate(row))
+        size = f"?{content.index + 1}"
+        statement = f"{sql.sqlite.replace(size, f'zeroblob({size})')} RETURNING rowid"
+        for (place,) in self._connection.execute(statement, values).fetchall():  # none where it is stored already
+            with self._connection.blobopen(content.table, content.column, place) as stored:
+                stored.write(data)
+
     def _many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        if len(rows) == 1 and sql.content is None:
+            self._connection.execute(sql.sqlite, rows[0])
+            return
+        if (content := sql.content) is not None:
+            for row in rows:
+                if len(row[content.index]) > LARGE_BYTES:
+                    self._insert_large(sql, content, row)
+            rows = [row for row in rows if len(row[content.index]) <= LARGE_BYTES]
         if sql.sqlite_bulk is None:
             self._connection.executemany(sql.sqlite, rows)
             return
@@ -217,7 +243,10 @@ class SqliteDatabase:
             worker.start()
 
     async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return await self._submit(self._writes, work)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._writes.put((work, future, loop))
+        return await future
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:

@@ -1,11 +1,12 @@
 """The tables, once for both databases.
 
-The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries`, `artifacts`,
-`judgements` and `memory_records` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`,
-`idempotency_keys`, `api_keys`, `due_evaluations`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`,
+The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `jobs`, `interrupts`, `transcript_entries`,
+`artifacts`, `judgements` and `memory_records` are folded from it and can be rebuilt from it. Outside the fold:
+`leases`, `idempotency_keys`, `api_keys`, `due_evaluations`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`,
 `tombstones`, `threads.swept_seq`, the search index of the memory (`memory_namespaces`, `memory_terms`,
 `memory_postings`, `memory_index`, `memory_citations`, `memory_vectors`), and what servers on Postgres count together
-(`tenant_days`, `run_rates`, `model_limits`, `request_uses`). A record's value is JSON in `state`; other columns exist
+(`tenant_days`, `run_rates`, `model_limits`, `request_uses`), and what follows the log (`consumers`, `outbox`,
+`webhooks`, `deliveries`, `push_configs`, `schedules`). A record's value is JSON in `state`; other columns exist
 only where a query needs them.
 """
 
@@ -144,6 +145,51 @@ run_labels = Table(
 )
 Index("run_labels_of_thread", run_labels.c.thread_key)
 
+# Folded with its run; only of runs with queue attributes. `priority` is 1 for background work; `delayed` is 1 while the
+# run does not yet stand in its thread's line; `key` is its dedupe key with its scope (`idempotency_keys`); `serial` is
+# 1 if it stands in its project's line, of which `started_at` says who went last.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("status", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("project_id", Text),
+    Column("session_id", Text),
+    Column("due_at", BigInteger),
+    Column("delayed", Integer, nullable=False),
+    Column("key", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("serial", Integer, nullable=False, server_default="0"),
+    Column("started_at", BigInteger),
+    PrimaryKeyConstraint("tenant", "run_id", name="jobs_by_run"),
+)
+Index("jobs_of_thread", jobs.c.thread_key)
+Index("jobs_by_time", jobs.c.tenant, jobs.c.created_at, jobs.c.run_id)
+Index("jobs_of_project", jobs.c.tenant, jobs.c.project_id, jobs.c.created_at, jobs.c.run_id)
+Index(
+    "jobs_in_line",
+    jobs.c.tenant,
+    jobs.c.project_id,
+    jobs.c.status,
+    jobs.c.priority,
+    jobs.c.created_at,
+    jobs.c.run_id,
+    sqlite_where=jobs.c.serial == 1,
+    postgresql_where=jobs.c.serial == 1,
+)
+Index(
+    "jobs_gone_last",
+    jobs.c.tenant,
+    jobs.c.project_id,
+    jobs.c.started_at,
+    sqlite_where=jobs.c.serial == 1,
+    postgresql_where=jobs.c.serial == 1,
+)
+
 interrupts = Table(
     "interrupts",
     metadata,
@@ -248,6 +294,10 @@ memory_records = Table(
     Column("person", Text),
     Column("expires_at", Text),
     Column("state", LargeBinary, nullable=False),
+    # When it was last stored or used, and how certain it is: a search ranks many more records than it returns. Null in
+    # rows of earlier versions.
+    Column("touched_at", BigInteger),
+    Column("confidence", Double),
     PrimaryKeyConstraint("thread_key", "id", name="memory_records_by_id"),
 )
 Index("memory_records_by_seq", memory_records.c.thread_key, memory_records.c.seq, unique=True)
@@ -277,6 +327,9 @@ memory_namespaces = Table(
     Column("namespace", Text, nullable=False),
     Column("records", BigInteger, nullable=False),
     Column("length", BigInteger, nullable=False),
+    # How many vectors were ever put and taken away: whoever keeps them sees by it whether they have changed.
+    Column("vectors_put", BigInteger, nullable=False, server_default="0"),
+    Column("vectors_gone", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("tenant", "namespace", name="memory_namespaces_by_name"),
 )
 
@@ -336,6 +389,7 @@ memory_vectors = Table(
     Column("vector", LargeBinary, nullable=False),
     PrimaryKeyConstraint("namespace_key", "model", "seq", name="memory_vectors_by_seq"),
 )
+Index("memory_vectors_by_record", memory_vectors.c.namespace_key, memory_vectors.c.seq)
 
 leases = Table(
     "leases",
@@ -370,6 +424,102 @@ idempotency_keys = Table(
     PrimaryKeyConstraint("tenant", "route", "key", name="idempotency_by_key"),
 )
 Index("idempotency_expiry", idempotency_keys.c.expires_at)
+
+# No tenant: what follows the log follows it for all of them. `types` is what it wants to hear, a JSON list.
+consumers = Table(
+    "consumers",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("types", Text, nullable=False),
+    Column("owner", Text),
+    Column("until", BigInteger, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("name", name="consumers_by_name"),
+)
+
+# Events that a consumer has not acknowledged, written by the append that stored them. Within a thread in its order.
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", _Key, primary_key=True, autoincrement=True),
+    Column("consumer", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)
+Index("outbox_of_consumer", outbox.c.consumer, outbox.c.id)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    Column("secrets", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "id", name="webhooks_by_id"),
+)
+
+# What is to be sent, or was, to a webhook. `status` is pending, delivered or dead.
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", _Key, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("webhook_id", Text, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("failing_since", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("answer", Text),
+    UniqueConstraint("tenant", "webhook_id", "event_id", name="deliveries_by_event"),
+)
+_pending = deliveries.c.status == "pending"
+Index(
+    "deliveries_pending",
+    deliveries.c.tenant,
+    deliveries.c.webhook_id,
+    deliveries.c.id,
+    sqlite_where=_pending,
+    postgresql_where=_pending,
+)
+Index("deliveries_of_webhook", deliveries.c.tenant, deliveries.c.webhook_id, deliveries.c.status, deliveries.c.id)
+
+# Where A2A clients want to be told of a run, sealed: the address and what shows the receiver who writes.
+push_configs = Table(
+    "push_configs",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "run_id", "id", name="push_configs_by_run"),
+)
+
+# Logins to remote MCP servers, sealed. Outside the fold: tokens are in no event.
+mcp_grants = Table(
+    "mcp_grants",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("server", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    # Until when one of the servers renews it, in milliseconds.
+    Column("renewing_until", BigInteger, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("tenant", "server", name="mcp_grants_by_server"),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", name="schedules_by_name"),
+)
 
 # Found by id alone: the key itself names its owner. Written with the ledger's event, never without.
 api_keys = Table(
@@ -499,5 +649,6 @@ tombstones = Table(
     Column("last_seq", BigInteger, nullable=False),
     Column("head_hash", LargeBinary, nullable=False),
     Column("purged_at", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger),
     PrimaryKeyConstraint("tenant", "thread_id", name="tombstones_by_id"),
 )

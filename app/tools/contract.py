@@ -7,8 +7,9 @@ knows how arguments are checked (`guard`) or where a definition was written (the
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -140,6 +141,16 @@ def definition_hash(definition: ToolDefinition) -> str:
     return hashlib.sha256(json.canonical(described)).hexdigest()
 
 
+def writes_named_files(definition: ToolDefinition) -> bool:
+    """Whether it changes something and takes the paths of files at the top level of its arguments."""
+    if definition.effect == "readonly":
+        return False
+    properties = definition.input.get("properties") or {}
+    return bool(definition.paths) or any(
+        isinstance(one, Mapping) and one.get("format") == "path" for one in properties.values()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
     """A call as it was asked for. `arguments` is None when the text in `raw` did not parse."""
@@ -154,6 +165,37 @@ class ToolRequest:
     message_id: str | None = None
     undoes: str | None = None
     """The call that this one takes back. All attempts at it have one idempotency key, in whatever run they are."""
+
+
+NO_NETWORK: Final = Failure("SESSION_CONTROL_DENIED", "the session's networkAccess is restricted")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """What a conversation lets its tools reach, within what the workspace allows."""
+
+    network: bool = True
+    writes: bool = True
+    """Whether files may be changed."""
+    folder: str | None = None
+    """The folder beneath which files are; None for all that the tools have."""
+    tools: tuple[str, ...] | None = None
+    """Names or patterns of the tools that may be called; None for all."""
+    denied: tuple[str, ...] = ()
+    """Of those that may not, whatever else is said of them."""
+
+    def may_call(self, name: str) -> bool:
+        if named_by(name, self.denied):
+            return False
+        return self.tools is None or named_by(name, self.tools)
+
+
+def named_by(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns is the tool's name, or has `*` for a part of it."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+UNLIMITED: Final = SessionLimits()
 
 
 @value(frozen=True, slots=True)
@@ -172,6 +214,15 @@ class CallScope:
     """What needs approval is denied here: there is nobody who could be asked."""
     writes: tuple[str, ...] | None = None
     """Patterns of the files that a call which is not readonly may name; None leaves that to the tools."""
+    limits: SessionLimits = UNLIMITED
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """Of the allowed tools those that a model is shown. One that the conversation denies is not; who calls it
+        all the same is told that."""
+        if self.limits.tools is None and not self.limits.denied:
+            return self.allowed
+        return frozenset(name for name in self.allowed if self.limits.may_call(name))
 
 
 Progress = Callable[[float | None, str], None]
@@ -195,6 +246,7 @@ class ToolContext:
     trace_id: str | None = None
     idempotency_key: str | None = None
     max_output_bytes: int = DEFAULT_MAX_OUTPUT
+    limits: SessionLimits = UNLIMITED
     progress: Progress = _silent
     make_artifact: MakeArtifact | None = None
     ask: "AskPerson | None" = None

@@ -14,7 +14,7 @@ from app.core.errors import Failure
 from app.tools.compensation import FunctionCompensation, ToolCompensation
 from app.tools.contract import NO_REPAIR, ArgumentRule, RepairSwitches, Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
-from app.tools.kind import ToolDeps, ToolKind
+from app.tools.kind import Discovered, ToolDeps, ToolKind
 from app.tools.registry import Registered, Registry
 from app.workspace.catalog import Kinds
 from app.workspace.compiled import CompiledRule, CompiledTool, CompiledWorkspace
@@ -30,7 +30,9 @@ async def build(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: Tool
     tools: list[Registered] = []
     failures: list[Failure] = []
     unavailable: dict[str, Failure] = {}
-    for declared in workspace.tools.values():
+    found = await _discovered(workspace, kinds, deps)
+    unavailable |= found.unavailable
+    for declared in (*workspace.tools.values(), *found.tools.values()):
         await asyncio.sleep(0)  # the schemas of a foreign server may take a while, and others wait for the loop
         kind = kinds.usable(declared.spec.kind)
         made = _unknown(declared) if kind is None else await _make(kind, declared, workspace, deps)
@@ -40,7 +42,15 @@ async def build(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: Tool
             unavailable[declared.name] = made
         else:
             failures.append(made)
-    return failures or Registry(tools, unavailable=unavailable)
+    return failures or Registry(tools, unavailable=unavailable, selected=found.selected)
+
+
+async def _discovered(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: ToolDeps) -> Discovered:
+    """Nothing is asked, and no client imported, where no agent names a server."""
+    kind = kinds.usable("mcp")
+    if kind is None or kind.discover is None or not any(one.mcp_selections for one in workspace.agents.values()):
+        return Discovered()
+    return await kind.discover(workspace, deps)
 
 
 async def _make(

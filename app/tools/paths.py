@@ -33,6 +33,13 @@ def matches_path(path: str, pattern: str) -> bool:
     return ".." not in steps and _matches(steps, [step for step in pattern.split("/") if step not in ("", ".")])
 
 
+def is_beneath(path: str, folder: str) -> bool:
+    """Whether a path names the folder or something in it, by its text. `*` is a character like others."""
+    steps = [step for step in path.replace("\\", "/").split("/") if step not in ("", ".")]
+    wanted = folder.split("/")
+    return ".." not in steps and steps[: len(wanted)] == wanted
+
+
 def _matches(steps: list[str], wanted: list[str]) -> bool:
     """By the positions in the pattern that each step may have reached, so that many `**` cost no more than one."""
     reached = _past_any({0}, wanted)

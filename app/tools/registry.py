@@ -10,6 +10,7 @@ from app.core.errors import Failure
 from app.events.catalog.values import Effect
 from app.tools.contract import Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
+from app.workspace.specs.agent import McpSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,13 @@ class Registry:
         *,
         root: Path | None = None,
         unavailable: Mapping[str, Failure] | None = None,
+        selected: Mapping[McpSelection, frozenset[str]] | None = None,
     ) -> None:
         """`root` is the folder beneath which path arguments must stay, for tools that have no guard yet."""
         self.unavailable: Mapping[str, Failure] = MappingProxyType(dict(unavailable or {}))
         """Tools that are declared and cannot be offered now, with the reason."""
+        self.selected: Mapping[McpSelection, frozenset[str]] = MappingProxyType(dict(selected or {}))
+        """The tools that agents have by naming a server rather than a tool."""
         self._tools: dict[str, Registered] = {}
         for tool in tools:
             definition = tool.definition

@@ -25,13 +25,27 @@ class SecretRedaction:
     """Secrets that were given to somebody, and their removal from whatever comes back from there."""
 
     def __init__(self) -> None:
+        self._fixed: set[str] = set()
+        self._renewed: dict[str, tuple[str, ...]] = {}
         self._spellings: tuple[str, ...] = ()
 
     def add(self, secret: str) -> None:
-        if len(secret) >= _SHORTEST_SECRET:
-            # Also as it is spelt within JSON. The longest first, for one secret may contain another.
-            spellings = {*self._spellings, secret, json.dumps(secret).decode()[1:-1]}
-            self._spellings = tuple(sorted(spellings, key=len, reverse=True))
+        if len(secret) >= _SHORTEST_SECRET and secret not in self._fixed:
+            self._fixed.add(secret)
+            self._spell()
+
+    def renew(self, owner: str, secret: str) -> None:
+        """One that replaces what its owner had before; the former one is still taken out, older ones are not."""
+        former = self._renewed.get(owner, ())
+        if len(secret) >= _SHORTEST_SECRET and secret not in former:
+            self._renewed[owner] = (*former[-1:], secret)
+            self._spell()
+
+    def _spell(self) -> None:
+        secrets = self._fixed.union(*self._renewed.values())
+        # Also as it is spelt within JSON. The longest first, for one secret may contain another.
+        spellings = secrets | {json.dumps(secret).decode()[1:-1] for secret in secrets}
+        self._spellings = tuple(sorted(spellings, key=len, reverse=True))
 
     def text(self, text: str) -> str:
         for spelling in self._spellings:

@@ -16,12 +16,12 @@ from app.events.catalog.tool import Finding, ToolDirectCompleted, ToolDirectStar
 from app.events.catalog.values import ErrorValue, IssueValue
 from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt
 from app.tools.content import guarded_result
-from app.tools.contract import CallScope, Ports, ToolContext, ToolRequest
+from app.tools.contract import UNLIMITED, CallScope, Ports, ToolContext, ToolRequest, writes_named_files
 from app.tools.guard import is_json
 from app.tools.invocation import CANCELLED, Invoked, invoke
 from app.tools.names import one_edit_away, same_but_spelling
 from app.tools.outputs import ToolOutput, bounded
-from app.tools.paths import matches_path
+from app.tools.paths import is_beneath, matches_path
 
 # -- around everything -----------------------------------------------------------------------------
 
@@ -98,6 +98,8 @@ async def pre_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next
 async def approve(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     if attempt.scope.writes is not None and (refused := _may_not_write(attempt, attempt.scope.writes)) is not None:
         return Returned(attempt.ended(refused))
+    if attempt.scope.limits is not UNLIMITED and (refused := _beyond_session(attempt)) is not None:
+        return Returned(attempt.ended(refused))
     if not _needs_approval(attempt):
         return await proceed(attempt)
     if attempt.ports.approve is None or attempt.scope.ask_nobody:
@@ -119,6 +121,21 @@ def _may_not_write(attempt: ToolAttempt, patterns: tuple[str, ...]) -> Failure |
         if not any(matches_path(path, pattern) for pattern in patterns):
             allowed = ", ".join(patterns) or "none"
             return Failure("POLICY_DENIED", f"this file may not be written here; allowed: {allowed}")
+    return None
+
+
+def _beyond_session(attempt: ToolAttempt) -> Failure | None:
+    """What the arguments alone show; the rest each kind of tool enforces when it acts."""
+    found, limits = attempt.found, attempt.scope.limits
+    if not limits.may_call(found.definition.name):
+        return Failure("SESSION_CONTROL_DENIED", "the session's settings do not allow this tool")
+    if not limits.writes and writes_named_files(found.definition):
+        return Failure("SESSION_CONTROL_DENIED", "the session's filesystemSandbox is read-only")
+    if limits.folder is None:
+        return None
+    for path in found.guard.named_paths(attempt.arguments):
+        if not is_beneath(path, limits.folder):
+            return Failure("SESSION_CONTROL_DENIED", f"files of this session are beneath {limits.folder}")
     return None
 
 
@@ -276,6 +293,7 @@ def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
         trace_id=attempt.scope.trace_id,
         idempotency_key=key,
         max_output_bytes=definition.max_output_bytes,
+        limits=attempt.scope.limits,
         progress=attempt.ports.progress,
         make_artifact=attempt.ports.artifact,
         ask=None if attempt.ports.ask is None else attempt.ports.ask(attempt.call),

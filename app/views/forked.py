@@ -12,6 +12,7 @@ from app.events.catalog import thread as facts
 from app.events.envelope import Event
 from app.views.records import replay
 from app.views.run import Run
+from app.views.state_updates import updated_state
 from app.views.transcript import Entry, entry_json
 
 Rows = list[dict[str, Any]]
@@ -41,6 +42,9 @@ def states(events: Sequence[Event]) -> dict[str, Any]:
             found |= event.payload.get("states") or {}
         elif event.type == facts.ThreadStateSaved.type:
             found[event.payload["agent"]] = event.payload["state"]
+        elif event.type == facts.ThreadStateUpdated.type and event.payload.get("agent") is not None:
+            agent = event.payload["agent"]
+            found[agent] = updated_state(found.get(agent), event.payload)
     return found
 
 

@@ -4,7 +4,6 @@ A run that failed or was cancelled leaves what it had done up to its last comple
 leaves nothing, and neither do the runs of subagents. A tool call and its result stay together.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +11,9 @@ from typing import Any, Final
 from app.core import json
 from app.events.catalog import artifact, execution, model, policy, request, thread, tool
 from app.events.envelope import Event
+from app.views.amendments import AMENDED, Amendments
+from app.views.state_updates import updated_state
+from app.views.undo_note import UndoNote
 
 Message = dict[str, Any]
 
@@ -29,8 +31,12 @@ TYPES: Final = frozenset(
         policy.HookFired.type,
         policy.GuardrailTriggered.type,
         thread.ThreadStateSaved.type,
+        thread.ThreadStateUpdated.type,
+        thread.ThreadRolledBack.type,
+        thread.ThreadCompacted.type,
         artifact.UndoPlanned.type,
         artifact.UndoActionCompleted.type,
+        AMENDED,
     }
 )
 """All that a conversation is made of; whoever reads for it may leave out the rest, such as every single token."""
@@ -61,8 +67,10 @@ class _RunMessages:
     rolled_back: bool = False
     keeps_partial: bool = False
     """Whether an answer that was cut off stays in the conversation."""
-    undo: "_UndoNote | None" = None
+    undo: UndoNote | None = None
     """Of a run that takes back what another did."""
+    amended: set[str] = field(default_factory=set)
+    """The calls whose results were amended, and `input`: what hooks and guardrails made of the former text is gone."""
 
     def answer(self, call_id: str, name: str, content: str) -> None:
         self.messages.append({"role": "tool", "content": content, "tool_call_id": call_id, "name": name})
@@ -77,29 +85,6 @@ class _RunMessages:
             for call_id, name in self.open_calls.items()
         ]
         return [] if self.rolled_back else [*self.messages, *closing]
-
-
-@dataclass(slots=True)
-class _UndoNote:
-    """What a model learns of an undo: else it would go on as if what it did were still so."""
-
-    undone: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-
-    def apply(self, event: Event) -> None:
-        payload = event.payload
-        if event.type == artifact.UndoPlanned.type:
-            self.left += [one["tool"] for one in (*payload["actions"], *payload["skipped"])]
-        elif event.type == artifact.UndoActionCompleted.type and payload["ok"]:
-            self.left.remove(payload["tool"])
-            self.undone.append(payload["tool"])
-
-    def messages(self) -> list[Message]:
-        if not self.undone:
-            return []
-        text = f"Effects of an earlier answer were undone since. Calls that were undone: {_counted(self.undone)}."
-        text += f" Not undone: {_counted(self.left)}." if self.left else ""
-        return [{"role": "system", "content": text}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +102,11 @@ class History:
     Of more than `max_size` the oldest goes. Messages are handed out as they are kept: nobody changes them.
     """
 
-    def __init__(self, agent: str | None = None, max_size: int | None = None) -> None:
+    def __init__(
+        self, agent: str | None = None, max_size: int | None = None, amendments: Amendments | None = None
+    ) -> None:
         self._agent, self._max_size = agent, max_size
+        self._amendments = amendments or Amendments()
         self._runs: dict[str, _RunMessages] = {}
         self._sent: list[_Sent] = []
         self.began_with: str | None = None
@@ -129,20 +117,39 @@ class History:
         """What the agent's last run left for the next one; a large one is a reference to its blob."""
         self.size = 0
         """Characters, about."""
+        self.outdated = False
+        """Whether something was amended that was folded as it had been said: it has to be folded again."""
 
     def apply(self, event: Event) -> None:
         self.seq = event.seq
         if event.type not in TYPES:
             return
+        if event.type == AMENDED:
+            self.outdated = self.outdated or event.seq > self._amendments.seq
+            return
+        event = self._amendments.amended(event)
         if event.type in (thread.ThreadCreated.type, thread.ThreadForked.type):
             self.began_with = event.type
             self._add(event.seq, event.payload.get("history") or ())
             self.state = (event.payload.get("states") or {}).get(self._agent)
+        elif event.type == thread.ThreadRolledBack.type:
+            gone = set(event.payload["seqs"])
+            self._replace([sent for sent in self._sent if sent.since not in gone])
+        elif event.type == thread.ThreadCompacted.type:
+            message, through = summary_message(event.payload["summary"]), event.payload["throughSeq"]
+            later = [sent for sent in self._sent if sent.since > through]
+            self._replace([_Sent(0, message, _size(message)), *later])
         elif event.type == thread.ThreadStateSaved.type:
             if event.payload["agent"] == self._agent:
                 self.state = event.payload["state"]
+        elif event.type == thread.ThreadStateUpdated.type:
+            self._update(event)
         elif event.run_id is not None:
             self._apply_to_run(event, event.run_id, event.payload)
+
+    def anew(self, amendments: Amendments) -> "History":
+        """The same one before its first event."""
+        return History(self._agent, self._max_size, amendments)
 
     def messages(self, before: int | None = None) -> list[Message]:
         """In the shape of completion_request_v1's messages, in the order of the runs' ends. With `before`, of the
@@ -166,7 +173,7 @@ class History:
     def _apply_to_run(self, event: Event, run_id: str, payload: Message) -> None:
         if event.type == request.RequestQueued.type and not payload.get("parentRunId") and not payload.get("tool"):
             if payload.get("undoOf"):
-                self._runs[run_id] = _RunMessages(event.seq, [], undo=_UndoNote())
+                self._runs[run_id] = _RunMessages(event.seq, [], undo=UndoNote())
             else:
                 begun = _RunMessages(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
                 begun.keeps_partial = payload.get("partialAnswers") == "keep"
@@ -174,6 +181,8 @@ class History:
         run = self._runs.get(run_id)
         if run is None:
             return
+        if event.seq in self._amendments and event.type in (request.RequestQueued.type, tool.ToolResulted.type):
+            run.amended.add(str(payload.get("callId", "input")))
         if run.undo is not None:
             run.undo.apply(event)
         else:
@@ -190,6 +199,14 @@ class History:
         if event.type in request.TERMINAL:
             self._add(run.since, run.close())
             del self._runs[run_id]
+
+    def _update(self, event: Event) -> None:
+        payload = event.payload
+        if payload["replaces"]:
+            self._replace([])
+        self._add(event.seq, ({k: v for k, v in said.items() if k != "id"} for said in payload["messages"]))
+        if payload.get("agent") is not None and payload["agent"] == self._agent:
+            self.state = updated_state(self.state, payload)
 
     def _add(self, since: int, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -247,8 +264,9 @@ class History:
 
 def history(events: Iterable[Event], agent: str | None = None) -> list[Message]:
     """The conversation of a whole thread, however long."""
-    fold = History(agent)
-    for event in events:
+    found = list(events)
+    fold = History(agent, amendments=Amendments(found))
+    for event in found:
         fold.apply(event)
     return fold.messages()
 
@@ -281,7 +299,8 @@ def _apply(run: _RunMessages, event: Event) -> None:
             content = _text(payload.get("output")) if payload["ok"] else payload["error"]["message"]
             run.answer(payload["callId"], payload["tool"], content)
         case execution.StepCompleted.type if payload["key"] == GUARDED_INPUT and "input" in payload["result"]:
-            run.messages[0] = user_message(payload["result"]["input"])
+            if "input" not in run.amended:
+                run.messages[0] = user_message(payload["result"]["input"])
         case policy.GuardrailTriggered.type if payload.get("blocked") and payload["stage"] == "input":
             run.rolled_back = True
         case policy.HookFired.type:
@@ -307,9 +326,9 @@ def _heed(run: _RunMessages, fired: Message) -> None:
     match fired["hook"], fired.get("key"):
         case ("SessionStart" | "UserPromptSubmit") as hook, key if denied and key == hook:
             run.rolled_back = True
-        case "UserPromptSubmit", "UserPromptSubmit" if changed:
+        case "UserPromptSubmit", "UserPromptSubmit" if changed and "input" not in run.amended:
             run.messages[0] = user_message(changed["input"] if "input" in changed else changed["prompt"])
-        case "PostToolUse", _ if changed or denied:
+        case "PostToolUse", _ if (changed or denied) and fired.get("callId") not in run.amended:
             content = fired.get("reason", "") if denied else _text(changed.get("output"))
             for number, message in enumerate(run.messages):
                 if message.get("tool_call_id") == fired.get("callId"):
@@ -372,10 +391,6 @@ def recorded_call(call: dict[str, Any]) -> dict[str, Any]:
     if "upstreamId" in call:
         made["upstream_id"] = call["upstreamId"]
     return made
-
-
-def _counted(names: list[str]) -> str:
-    return ", ".join(f"{name} ({count})" for name, count in Counter(names).items())
 
 
 def _text(value: Any) -> str:

@@ -25,9 +25,12 @@ class Interrupt:
     approver: str | None = None
     submitted_by: str | None = None
     questions: list[dict[str, Any]] | None = None
+    artifacts: list[str] | None = None
     answer: dict[str, Any] | None = None
     answered_by: str | None = None
     created_at: int = 0
+    changes_files: bool = False
+    """Of an approval: the tool writes files that its arguments name."""
 
     def apply(self, event: Event) -> None:
         payload = event.payload
@@ -39,7 +42,8 @@ class Interrupt:
                 self.arguments, self.argument_hash = payload.get("arguments"), payload.get("argumentHash")
                 self.schema_hash, self.approver = payload.get("schemaHash"), payload.get("approver")
                 self.submitted_by = payload.get("submittedBy")
-                self.questions = payload.get("questions")
+                self.questions, self.artifacts = payload.get("questions"), payload.get("artifacts")
+                self.changes_files = payload.get("changesFiles", False)
             case facts.InterruptResolved.type:
                 self.status, self.answer = "resolved", payload["answer"]
                 self.answered_by = payload["answeredBy"]

@@ -50,6 +50,11 @@ class MemoryRecord:
         digest: str = self.content["$blob"]["sha256"]
         return digest
 
+    @property
+    def touched_at(self) -> int:
+        """When it was last stored or used."""
+        return max(self.created_at, self.used_at)
+
     def apply(self, event: Event) -> None:
         payload = event.payload
         self.updated_at = event.at

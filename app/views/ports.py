@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.events.envelope import Event
 from app.views.artifact import Artifact
@@ -19,6 +19,8 @@ class Tombstone:
     thread_id: str
     last_seq: int
     head_hash: str
+    deleted_at: int | None = None
+    """None where an earlier version purged it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class RunFilter:
     thread_id: str | None = None
     status: str | None = None
     agent: str | None = None
+    workflow: str | None = None
+    text: str | None = None
+    """What the input contains, in any case; an object is searched as JSON."""
     labels: Mapping[str, str] = field(default_factory=dict)
     created_from: int = 0
     """Milliseconds, inclusive."""
@@ -36,11 +41,51 @@ class RunFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs a list shows; None means every one."""
+
+    status: str | None = None
+    type: str | None = None
+    priority: str | None = None
+    project_id: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlace:
     """Where a list of runs goes on: after this one."""
 
     created_at: int
     id: str
+
+
+@dataclass(slots=True)
+class SeriesPoint:
+    """What began in one interval, as it stands now, and what it used."""
+
+    statuses: dict[str, int] = field(default_factory=dict)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def count(self, status: str, number: int) -> None:
+        self.statuses[status] = self.statuses.get(status, 0) + number
+
+    def add(self, usage: Mapping[str, Any]) -> None:
+        self.input_tokens += usage.get("inputTokens") or 0
+        self.output_tokens += usage.get("outputTokens") or 0
+        self.cost_usd += usage.get("costUsd") or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeries:
+    points: Mapping[int, SeriesPoint]
+    """By the beginning of the interval, in milliseconds; intervals without a run are left out."""
+    active: Mapping[str, int]
+    """How many runs are queued, running and waiting now."""
+    open_interrupts: int
+    summed_since: int
+    """Tokens and cost are those of runs from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +119,10 @@ class Reader(Protocol):
         """The next events of these types after one `seq` and up to another."""
         ...
 
+    async def events_at(self, tenant: str, thread_id: str, seqs: Sequence[int]) -> list[Event]:
+        """Those of these events that exist and are not deltas, in their order."""
+        ...
+
     async def run_events(self, tenant: str, run_id: str, after: int, limit: int) -> list[Event]:
         """The run's events after that `seq` of its thread."""
         ...
@@ -93,13 +142,31 @@ class Reader(Protocol):
         """
         ...
 
+    async def list_jobs(
+        self, tenant: str, filter_: JobFilter, after: RunPlace | None, limit: int
+    ) -> tuple[list[Run], RunPlace | None]:
+        """The runs with queue attributes; otherwise as `list_runs`."""
+        ...
+
     async def interrupts(
         self, tenant: str, *, thread_id: str | None, status: str | None, after: str = "", limit: int = 1000
     ) -> list[Interrupt]:
         """By id, without those of deleted threads."""
         ...
 
+    async def run_series(self, tenant: str, since: int, step: int) -> RunSeries:
+        """Runs over time, in intervals of `step` milliseconds."""
+        ...
+
+    async def interrupts_before(self, tenant: str, interrupt_id: str, limit: int) -> list[Interrupt]:
+        """The ones that were raised before it, newest first."""
+        ...
+
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None: ...
+
+    async def wanted_artifacts(self, tenant: str, thread_id: str) -> list[Interrupt]:
+        """The open questions of the thread that artifacts answer."""
+        ...
 
     async def interrupts_of_calls(self, tenant: str, call_ids: Sequence[str]) -> list[Interrupt]:
         """The pauses for the client's own tools that have one of these call ids, whatever their thread."""
@@ -123,6 +190,10 @@ class Reader(Protocol):
 
     async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
         """By id, without deleted and system-owned ones."""
+        ...
+
+    async def threads_between(self, tenant: str, after: str, until: str, limit: int) -> list[Thread]:
+        """Those whose ids lie between two texts, by id, without deleted ones: threads of the system with a prefix."""
         ...
 
     async def newest_threads(

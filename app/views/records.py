@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from app.events.catalog import artifact, interrupt, memory, policy
-from app.events.catalog.log import LogCompacted
+from app.events.catalog.log import EventAmended, LogCompacted
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
 from app.views.judgement import RunJudgement
 from app.views.memory_record import MemoryRecord, memory_record_json
-from app.views.run import RUN_CHANGES, Run, run_json
+from app.views.run import RUN_CHANGES, Run, amend_run, run_json
 from app.views.thread import THREAD_CHANGES, Thread, thread_json
 from app.views.transcript import ENTRY_KEYS, Entry, EventLike, entry_json
 
@@ -56,7 +56,9 @@ _TOUCHES: Final[dict[str, tuple[Kind, Callable[[EventLike], str | None]]]] = {
     **{name: ("entry", key_of) for name, key_of in ENTRY_KEYS.items()},
 }
 
-_FOLDED: Final = frozenset(_TOUCHES) | THREAD_CHANGES.keys() | RUN_CHANGES.keys()
+TOUCHING: Final = frozenset(name for name, (kind, _) in _TOUCHES.items() if kind != "judgement")
+"""The types that move a record which may be stored already; a judgement never is."""
+FOLDED: Final = frozenset((*_TOUCHES, *THREAD_CHANGES, *RUN_CHANGES))
 """The types that move more than counters; deltas and most others do not."""
 
 
@@ -76,8 +78,11 @@ class Change:
     thread: bool
     run: bool
     sibling: Touched | None
+    amended_run: str | None = None
+    """A run that the event is not one of, and that shows something else since."""
 
 
+_AMENDED: Final = EventAmended.type
 _COMPACTED: Final = LogCompacted.type
 COUNTERS_ONLY: Final = Change(False, False, None)
 
@@ -105,7 +110,7 @@ class Records:
             if run is None:
                 run = self.runs[run_id] = Run(run_id, thread.id, first_seq=seq)
             run.last_seq, run.run_seq = seq, event.run_seq or 0
-        return self._fold(event, run) if event.type in _FOLDED else COUNTERS_ONLY
+        return self._fold(event, run) if event.type in FOLDED else COUNTERS_ONLY
 
     def _fold(self, event: Event, run: Run | None) -> Change:
         thread, type = self.thread, event.type
@@ -118,7 +123,17 @@ class Records:
         sibling = touched(event)
         if sibling is not None:
             self._move(event, *sibling)
+        if type == _AMENDED:
+            return Change(True, False, sibling, self._amend(event))
         return Change(of_thread is not None or of_run is not None, of_run is not None, sibling)
+
+    def _amend(self, event: Event) -> str | None:
+        """Amendments without a type were recorded before views showed them."""
+        run = self.runs.get(event.payload.get("runId") or "")
+        if run is None or event.payload.get("amendsType") is None:
+            return None
+        amend_run(run, event.payload)
+        return run.id
 
     def _move(self, event: Event, kind: Kind, key: str) -> None:
         moved: Interrupt | Entry | Artifact | MemoryRecord | RunJudgement | None

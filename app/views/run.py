@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core.clock import iso
+from app.core.ids import DELIVERY
 from app.events.catalog import execution, interrupt, memory, model, request
 from app.events.envelope import Event
+from app.views.job_changes import JOB_CHANGES
 
 ACTIVE: Final = frozenset({"queued", "running", "waiting"})
 
@@ -40,6 +42,10 @@ class Run:
     output_parts: list[dict[str, Any]] | None = None
     """The answer as message parts, where it is more than text."""
     undo_of: str | None = None
+    job: dict[str, Any] | None = None
+    """The queue attributes, if it was put on the queue with any: see `app.views.job_changes`."""
+    webhook: str | None = None
+    """A webhook that is sent its end."""
     # Counters: every event of the run moves them, so the store keeps them in columns of their own.
     first_seq: int = 0
     last_seq: int = 0
@@ -48,6 +54,11 @@ class Run:
     @property
     def terminal(self) -> bool:
         return self.status not in ACTIVE
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it waits for an artifact, which another run of its thread may deliver."""
+        return self.status == "waiting" and any(one.startswith(DELIVERY) for one in self.waiting_on)
 
     def apply(self, event: Event) -> bool:
         """Everything but the counters. False for events that leave the run as it is."""
@@ -64,6 +75,7 @@ def _queued(run: Run, event: Event) -> None:
     run.agent, run.tool, run.workflow = payload.get("agent"), payload.get("tool"), payload.get("workflow")
     run.parent_run_id, run.rerun_of = payload.get("parentRunId"), payload.get("rerunOf")
     run.undo_of = payload.get("undoOf")
+    run.webhook = payload.get("webhook")
     run.metadata, run.labels = payload.get("metadata", {}), payload.get("labels", {})
     run.workspace_digest = payload.get("workspaceDigest")
     run.created_at = event.at
@@ -107,6 +119,16 @@ def _answered(run: Run, event: Event) -> None:
             run.status = "queued"
 
 
+def amend_run(run: Run, payload: dict[str, Any]) -> None:
+    """A text of one of its events was corrected after its end."""
+    values = payload["correction"]
+    if payload["amendsType"] == request.RequestQueued.type:
+        run.input = values.get("input", run.input)
+    elif payload["amendsType"] in request.TERMINAL:
+        run.output = values.get("output", run.output)
+        run.output_parts = values.get("parts", run.output_parts)
+
+
 MUST_BE_SEEN: Final = frozenset({"steer", "pause"})
 """Commands that a run which is about to complete either follows or answers as too late."""
 
@@ -139,6 +161,7 @@ RUN_CHANGES: Final[dict[str, Callable[[Run, Event], None]]] = {
     execution.CommandInjected.type: _commanded,
     model.ModelCompleted.type: _used,
     memory.MemoryEmbeddingCompleted.type: _used,
+    **JOB_CHANGES,
 }
 """By type, what an event changes of its run beyond the counters."""
 
@@ -163,6 +186,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "parentRunId": run.parent_run_id,
         "rerunOf": run.rerun_of,
         "undoOf": run.undo_of,
+        "priority": None if run.job is None else run.job["priority"],
         "metadata": run.metadata,
         "labels": run.labels,
         "usage": run.usage,

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.events.catalog import model, request, skill, tool
 from app.events.envelope import Event
+from app.views.amendments import amended_events
 from app.views.cycle import CycleProgress
 from app.views.records import replay
 from app.views.run import Run, run_json
@@ -15,6 +16,7 @@ from app.views.usage import usage
 def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None) -> dict[str, Any]:
     """With `run_id`, of that run alone; `events` are the thread's from its first one on."""
     records = replay(thread_id, events)
+    events = amended_events(events)
     mine = [event for event in events if run_id is None or event.run_id == run_id]
     roles: dict[str, str] = {}
     tools: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from app.core import json
 from app.events.catalog import model, request, thread, tool
+from app.events.catalog.log import EventAmended
 from app.events.envelope import Event
 
 _TERMINAL: Final = frozenset({"complete", "canceled", "error"})
@@ -76,6 +77,14 @@ def _upsert_key(event: EventLike) -> str:
     return str(event.payload["messageId"])
 
 
+def _amended_key(event: EventLike) -> str | None:
+    if not event.payload.get("inTranscript"):
+        return None
+    if event.payload["amendsType"] == request.RequestFailed.type:
+        return f"{event.payload['runId']}:error"
+    return str(event.payload["messageId"])
+
+
 def _call_key(event: EventLike) -> str:
     return str(event.payload["callId"])
 
@@ -89,6 +98,7 @@ ENTRY_KEYS: Final[dict[str, Callable[[EventLike], str | None]]] = {
     tool.ToolInvoked.type: _call_key,
     tool.ToolResulted.type: _call_key,
     thread.TranscriptUpserted.type: _upsert_key,
+    EventAmended.type: _amended_key,
 }
 """By type, the message that an event belongs to; None where it is nobody's conversation."""
 
@@ -150,6 +160,28 @@ def _upsert(entry: Entry, event: Event) -> None:
         entry.completed_at = max(entry.completed_at, entry.started_at)
 
 
+SHOWN: Final[dict[tuple[str, str], str]] = {
+    (request.RequestQueued.type, "input"): "content",
+    (request.RequestCompleted.type, "output"): "content",
+    (request.RequestFailed.type, "output"): "details",
+    (request.RequestCancelled.type, "output"): "content",
+    (model.ModelCompleted.type, "text"): "content",
+    (thread.TranscriptUpserted.type, "content"): "content",
+    (thread.TranscriptUpserted.type, "details"): "details",
+}
+"""By type and field: where an entry shows the text of an event."""
+
+
+def _amended(entry: Entry, event: Event) -> None:
+    """A text that the entry shows was corrected. When it was said stays as it was."""
+    for name, value in event.payload["correction"].items():
+        shown = SHOWN.get((event.payload["amendsType"], name))
+        if shown == "content":
+            entry.content = as_text(value)
+        elif shown == "details":
+            entry.details = value
+
+
 _CHANGES: Final = {
     request.RequestQueued.type: _input,
     request.RequestCompleted.type: _output,
@@ -159,6 +191,7 @@ _CHANGES: Final = {
     tool.ToolInvoked.type: _call,
     tool.ToolResulted.type: _result,
     thread.TranscriptUpserted.type: _upsert,
+    EventAmended.type: _amended,
 }
 
 

@@ -24,7 +24,9 @@ from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest
 from app.outside.proxies import OutgoingProxies, ProxyInvalid
 from app.outside.routes import route
+from app.tools.grants import GrantVault
 from app.wiring.kinds import http_client, mcp_tools
+from app.wiring.upkeep import stored_grants
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.secrets import resolve_env
 from app.workspace.specs.model import ModelSpec
@@ -67,7 +69,7 @@ async def try_connections(
 ) -> list[ConnectionAttempt]:
     """Everything outside that the workspace uses."""
     client = http_client(settings, environ)
-    tries = list(_tries(workspace, environ, client))
+    tries = list(_tries(workspace, environ, client, await stored_grants(settings, workspace)))
     gate = asyncio.Semaphore(AT_ONCE)
     ends = asyncio.get_running_loop().time() + TOTAL_SECONDS
     found: list[ConnectionAttempt] = []
@@ -98,13 +100,13 @@ async def _attempt(kind: str, name: str, each: Try, gate: asyncio.Semaphore, end
 
 
 def _tries(
-    workspace: CompiledWorkspace, environ: Mapping[str, str], client: HttpClient
+    workspace: CompiledWorkspace, environ: Mapping[str, str], client: HttpClient, grants: GrantVault | None
 ) -> Iterator[tuple[str, str, Try]]:
     for name, model in sorted(workspace.models.items()):
         if model.spec.provider in LISTS:
             yield "model", name, _Provider(model.spec, environ, client)
     for name in sorted(workspace.mcp_servers):
-        yield _MCP, name, _McpServer(workspace, name, client)
+        yield _MCP, name, _McpServer(workspace, name, client, grants)
     for name, tool in sorted(workspace.tools.items()):
         if tool.spec.http is not None:
             yield "HTTP tool", name, _HttpHost(workspace, name, environ, client)
@@ -151,9 +153,10 @@ class _McpServer:
     workspace: CompiledWorkspace
     name: str
     client: HttpClient
+    grants: GrantVault | None
 
     async def __call__(self) -> str:
-        offered = await mcp_tools(self.workspace, self.name, self.client)
+        offered = await mcp_tools(self.workspace, self.name, self.client, self.grants)
         if isinstance(offered, Failure):
             raise Unreachable(offered.message)
         needed = {

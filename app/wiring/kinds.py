@@ -40,6 +40,7 @@ from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
 from app.memory.kinds import vector as memory_vector
+from app.models.call_places import CallPlaces
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.embeddings import Embedder
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
@@ -66,6 +67,7 @@ from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
 from app.runtime.narration_queue import NarratorKind, PackageNarrator
 from app.runtime.workflows.graph_executor import KIND as native_adapter
 from app.tools.declared import build
+from app.tools.grants import GrantVault
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.memory_tools import MemoryActions
@@ -185,7 +187,7 @@ def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
     """The kinds that ship, and those that installed packages offer as entry points of the group."""
     known = {one.name for one in shipped}
     offered: dict[str, Callable[[], K | BrokenKind]] = {}
-    for point in sorted(_entry_points().select(group=group), key=_package):
+    for point in sorted(installed_points().select(group=group), key=_package):
         if point.name in known:
             log.warning("kind of a package is not used: its name is taken", name=point.name, package=_package(point))
             continue
@@ -195,7 +197,7 @@ def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
 
 
 @cache
-def _entry_points() -> Any:
+def installed_points() -> Any:
     """All of them at once, because finding them reads a file of every installed package.
 
     Python 3.11 gives them another type than later versions; both can `select`.
@@ -337,8 +339,8 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
-def embedder(clock: Clock, client: HttpClient) -> Embedder:
-    return Embedder(ProviderDeps(client, _resolved_secret, clock, asyncio.sleep))
+def embedder(clock: Clock, client: HttpClient, places: CallPlaces) -> Embedder:
+    return Embedder(ProviderDeps(client, _resolved_secret, clock, asyncio.sleep), places)
 
 
 def _resolved_secret(text: str) -> str | None:
@@ -397,6 +399,7 @@ class ToolMakers:
         self._settings, self._clock, self._client = settings, clock, client
         self._kinds = tools()
         self.memory: MemoryActions | None = None
+        self.grants: GrantVault | None = None
         self._kept: dict[str, Any] = {}
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
@@ -405,7 +408,15 @@ class ToolMakers:
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         deps = ToolDeps(
-            self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept, self.memory
+            self._client,
+            secret,
+            self._clock,
+            settings.workspace,
+            files,
+            settings.data_dir,
+            self._kept,
+            self.memory,
+            self.grants,
         )
         return await build(workspace, self._kinds, deps)
 
@@ -413,6 +424,13 @@ class ToolMakers:
         await asyncio.gather(*(kept.close() for kept in self._kept.values() if hasattr(kept, "close")))
 
 
-async def mcp_tools(workspace: CompiledWorkspace, name: str, client: HttpClient) -> list[str] | Failure:
+async def mcp_tools(
+    workspace: CompiledWorkspace, name: str, client: HttpClient, grants: GrantVault | None = None
+) -> list[str] | Failure:
     """The tools that an MCP server offers now, for whoever checks a workspace without serving it."""
-    return await mcp.list_tools(workspace, name, client, _secrets_of(workspace))
+    return await mcp.list_tools(workspace, name, client, _secrets_of(workspace), grants)
+
+
+def mcp_login(client: HttpClient, clock: Clock, workspace: CompiledWorkspace, name: str) -> mcp.McpLogin:
+    """The steps of a login to an MCP server."""
+    return mcp.McpLogin(workspace, name, client, _secrets_of(workspace), clock)

@@ -69,13 +69,13 @@ class TenantEmbeddings:
         self._records, self._tenant = records, tenant
 
     def identity(self, model: str) -> str | None:
-        return EmbeddingCalls(self._embedder, self._workspace.current.models, None).identity(model)
+        return EmbeddingCalls(self._embedder, self._workspace.current.models, None, self._tenant).identity(model)
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[bytes] | Failure:
         workspace = self._workspace.current
         daily = workspace.runtime.budgets.tenant
         budget = await self._budgets.of(self._tenant, [], Limits(), Used(), daily)
-        calls = EmbeddingCalls(self._embedder, workspace.models, budget)
+        calls = EmbeddingCalls(self._embedder, workspace.models, budget, self._tenant)
         made = await calls.embed(model, texts)
         if calls.spent:
             with contextlib.suppress(StoreError):  # it counts all the same, and a search needs no room on the disk

@@ -44,7 +44,7 @@ async def joined(
         yield
         return
     executor.others, replicas.find_owner = replicas, store.leases.owner
-    replicas.waiting = lambda: executor.waiting
+    replicas.waiting, replicas.attention.works_on = lambda: executor.waiting, executor.works_on
     replicas.on_work, replicas.on_ended = executor.has_work, executor.ended_elsewhere
     replicas.on_command, replicas.on_workspace = executor.look_for_commands, in_force.look
 

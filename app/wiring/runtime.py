@@ -25,9 +25,12 @@ from app.evals.services import EvalServices
 from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
 from app.events.ports import Appended, StorageFull, StoreError
+from app.extensions.intents import ActionIntents
+from app.extensions.registry import ExtensionRegistry
 from app.memory.maintenance import Maintenance
 from app.memory.record_log import RecordLog
 from app.memory.service import MemoryService
+from app.models.call_places import CallPlaces
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
@@ -38,12 +41,16 @@ from app.protocols.auth.setup import open_access
 from app.protocols.telemetry.setup import telemetry
 from app.protocols.telemetry.sinks import Sinks
 from app.protocols.telemetry.trace_scope import InTrace
+from app.runtime.automation.job_reports import JobReports
+from app.runtime.intake.amendments import AmendmentDesk
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
+from app.runtime.intake.embedding_desk import EmbeddingDesk
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import LEDGER_THREAD, Ledger
 from app.runtime.intake.lifecycle import Lifecycle
+from app.runtime.intake.mcp_logins import McpLogins
 from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import Drainable
 from app.runtime.intake.reruns import Reruns
@@ -74,10 +81,14 @@ from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
 from app.store.judgements import DueEvaluationTable, JudgementTable
 from app.store.keys import StoredKeys
+from app.store.mcp_grants import McpGrantTable
 from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
+from app.tools.grants import GrantVault
+from app.wiring.automation import Automation, open_automation
 from app.wiring.evals import open_evals
+from app.wiring.extensions import make_actions, open_extensions
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
@@ -89,6 +100,7 @@ from app.wiring.kinds import (
     make_gates,
     make_guardrails,
     make_hooks,
+    mcp_login,
     model_router,
     narrator,
     package_narrator,
@@ -108,6 +120,8 @@ from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
 
 PURGE_SECONDS = 3600.0
+KEPT_AT_LOAD_BYTES = 4 * 1024 * 1024
+"""A larger workspace is kept when the first run uses it: storing it would delay the start."""
 
 
 class Closable(Protocol):
@@ -128,15 +142,18 @@ class Holdfast:
     history: WorkspaceHistory
     backends: Mapping[str, Backend]
     adapters: Mapping[str, WorkflowAdapter]
+    router: ModelRouter
     service: Service
     lifecycle: Lifecycle
     commands: Commands
     reruns: Reruns
     undo: Undo
     threads: Threads
+    amendments: AmendmentDesk
     interrupts: InterruptAnswers
     memory: MemoryService
     memory_desk: MemoryDesk
+    embedding_desk: EmbeddingDesk
     maintenance: Maintenance
     skills: SkillDesk
     executor: Executor
@@ -153,6 +170,9 @@ class Holdfast:
     gates: Gates
     shadow: ShadowGates
     evals: EvalServices
+    automation: Automation
+    extensions: ExtensionRegistry
+    mcp_logins: McpLogins
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +184,7 @@ class Intake:
     commands: Commands
     reruns: Reruns
     threads: Threads
+    amendments: AmendmentDesk
     interrupts: InterruptAnswers
 
 
@@ -195,7 +216,9 @@ async def open_holdfast(
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
-        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
+        access = await parts.enter_async_context(
+            open_access(settings, keys, find_key, ledger, clock, signer, bootstrap_token)
+        )
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds, adapters or ())
         narration = await parts.enter_async_context(_closing(NarrationQueue(store.recorder)))
@@ -206,6 +229,8 @@ async def open_holdfast(
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
+        tools.grants = vault = GrantVault(McpGrantTable(store.database), signer)
+        logins = McpLogins(ledger, vault, signer, clock, lambda: workspace.current, partial(mcp_login, client, clock))
         toolsets = await parts.enter_async_context(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock), make_guardrails))
         )
@@ -213,7 +238,8 @@ async def open_holdfast(
         router = model_router(settings, clock, client, shared)
         days = TenantDays(store.database) if settings.is_postgres else None
         gates, budgets = make_gates(), BudgetAccounts(clock, spent_since(store.reader), days)
-        embeds, memory_runs = embedder(clock, client), RunMemories()
+        embeds = embedder(clock, client, CallPlaces(router.limiter, shared))
+        memory_runs = RunMemories()
         pays = partial(TenantEmbeddings, embeds, workspace, budgets, RecordLog(store.recorder))
         memory = open_memory(store, clock, redaction, pays)
         tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history, memory_runs)
@@ -241,35 +267,49 @@ async def open_holdfast(
         sandbox = SandboxReport()
         in_force = WorkspaceInForce(workspace, history, store.reader, LEDGER_THREAD)
         executor.may_begin = lambda: workspace.unavailable is None
-        await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
-        await parts.enter_async_context(
-            _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
-        )
-        judges = Judges(router, budgets)
-        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
-        evals = await parts.enter_async_context(
-            open_evals(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
-        )
+        # Before anything works: a job that is recovered may have asked for actions.
+        actions = make_actions(store, intake, workspace, clock)
+        executor.follow_answer = ActionIntents(store.recorder, store.reader, actions).carry_out
+        # Before anything works: what is committed from here on is counted.
         observers = narration.committed, sent.committed
         metrics = parts.enter_context(
             _telemetry(settings, store, executor, router, traced, workspace, replicas, observers)
         )
         sent.watch(metrics)
+        await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
+        await parts.enter_async_context(
+            _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
+        )
+        automation = await parts.enter_async_context(
+            open_automation(store, workspace, client, signer, clock, intake.service, intake.lifecycle)
+        )
+        await automation.follower.add(JobReports(store.recorder, store.reader, intake.threads))
+        extensions = await open_extensions(settings, store, actions, workspace, automation.follower, ledger, clock)
+        if replicas is not None:
+            replicas.on_extensions, extensions.on_reloaded = extensions.follow, replicas.say_extensions
+        judges = Judges(router, budgets)
+        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
+        evals = await parts.enter_async_context(
+            open_evals(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
+        )
         yield Holdfast(
             store=store,
             workspace=workspace,
             history=history,
             backends=kinds,
             adapters=workflows,
+            router=router,
             service=intake.service,
             lifecycle=intake.lifecycle,
             commands=intake.commands,
             reruns=intake.reruns,
             undo=Undo(intake.service, store.reader, history, toolsets, clock),
             threads=intake.threads,
+            amendments=intake.amendments,
             interrupts=intake.interrupts,
             memory=memory,
             memory_desk=MemoryDesk(memory, maintenance, workspace, intake.interrupts),
+            embedding_desk=EmbeddingDesk(embeds, workspace, budgets, memory.log, redaction.text),
             maintenance=maintenance,
             skills=skills,
             executor=executor,
@@ -285,6 +325,9 @@ async def open_holdfast(
             gates=gates,
             shadow=shadow,
             evals=evals,
+            automation=automation,
+            extensions=extensions,
+            mcp_logins=logins,
         )
 
 
@@ -367,6 +410,7 @@ def build_intake(
         commands=Commands(recorder, reader, history, scheduler),
         reruns=Reruns(service, threads, reader, history, signer, clock),
         threads=threads,
+        amendments=AmendmentDesk(recorder, reader),
         interrupts=InterruptAnswers(recorder, reader, scheduler),
     )
 
@@ -481,7 +525,8 @@ async def _load_workspace(
         await follow()
         current = workspace.current
         with _unless_full("workspace.loaded"):
-            if settings.is_postgres:  # before the others hear of it: they load it from there
+            # Before the others hear of it: they load it from there. A small one is kept on SQLite too, to be compared.
+            if settings.is_postgres or current.files.size <= KEPT_AT_LOAD_BYTES:
                 await WorkspaceTable(store.database).put(current.digest, current.files.contents())
             answer = await ledger.record(DEFAULT_TENANT, status.loaded_event(len(current.agents)))
             if isinstance(answer, Appended):

@@ -12,6 +12,8 @@ from app.store.folder import DataFolder
 
 if TYPE_CHECKING:
     from app.store.migrate import SchemaState as SchemaState
+    from app.tools.grants import GrantVault
+    from app.workspace.compiled import CompiledWorkspace
 
 
 def running_server(settings: Settings) -> dict[str, Any] | None:
@@ -76,3 +78,20 @@ async def pgvector_version(url: str) -> tuple[str | None, str]:
     from app.store.memory_pgvector import REMEDY, offered_version
 
     return await offered_version(url), REMEDY
+
+
+async def stored_grants(settings: Settings, workspace: "CompiledWorkspace") -> "GrantVault | None":
+    """Logins to MCP servers as they are stored now, for whoever checks the servers; None where none can be read."""
+    if not any(named.spec.oauth is not None for named in workspace.mcp_servers.values()):
+        return None
+    from app.core.signing import Signer, open_signer
+    from app.store.grant_snapshot import GrantSnapshot, read_grants
+    from app.tools.grants import GrantVault
+
+    made = settings.secret_file is not None or (settings.data_dir / "secret").exists()
+    try:
+        if made:  # a check makes no secret
+            return GrantVault(await read_grants(settings), open_signer(settings), read_only=True)
+    except HoldfastError:
+        pass  # the check of the database, or of the settings, reports it
+    return GrantVault(GrantSnapshot({}), Signer([b"nothing is sealed with it"]), read_only=True)

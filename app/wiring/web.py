@@ -2,30 +2,46 @@
 
 import asyncio
 import contextlib
+import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
 import structlog
 import uvicorn
 from starlette.routing import BaseRoute
 
+from app.core.clock import Clock
+from app.core.json import JsonObject
 from app.core.logs import configure_logs
 from app.core.settings import Settings
+from app.events.ports import StorageDown, StorageUnreachable
+from app.models.plans import ModelPlans
 from app.policy.redaction import CurrentRedaction
 from app.protocols.context import ServerContext
 from app.protocols.edge.request_head import RequestProtocol
 from app.protocols.http.deferred_route import build_routes
 from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
+from app.runtime.automation.session_jobs import SessionJobs
 from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.projects import Projects
 from app.runtime.intake.todo_list import TodoList
 from app.store.workspaces import WorkspaceTable
+from app.wiring.kinds import installed_backends
 from app.wiring.replicas import share_rates
 from app.wiring.runtime import Holdfast, open_holdfast
+from app.workspace.compiled import CompiledAgent
 
 _GRACE_SECONDS = 5
 """How long requests that are still open may take after the runs have stopped."""
+_ROUTES_AT_ONCE = 2
+_BREATH_SECONDS = 0.05
+"""Between two pieces: all of them take eight seconds."""
+
+START_PATIENCE_SECONDS = 30.0
+"""How long a server that starts waits for a database that does not answer, as in a fail-over."""
+_AGAIN_SECONDS = 0.5
 
 log = structlog.get_logger("holdfast.serve")
 
@@ -38,8 +54,11 @@ class Web(uvicorn.Server):
         self._when_listening, self._routes = when_listening, routes
 
     async def build_routes(self) -> None:
-        """What the first requests would wait for otherwise."""
-        await asyncio.to_thread(build_routes, self._routes)
+        """What the first requests would wait for otherwise, in small pieces: half a second of work in one would slow
+        down the streams that begin meanwhile."""
+        for start in range(0, len(self._routes), _ROUTES_AT_ONCE):
+            await asyncio.to_thread(build_routes, self._routes[start : start + _ROUTES_AT_ONCE])
+            await asyncio.sleep(_BREATH_SECONDS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -57,6 +76,20 @@ class Web(uvicorn.Server):
         yield
 
 
+def _media_of(holdfast: Holdfast, agent: CompiledAgent) -> frozenset[str]:
+    if agent.model_plan is None:
+        return frozenset()
+    return holdfast.router.media_of(ModelPlans(holdfast.workspace.current.models).plan(agent.model_plan))
+
+
+async def _nodes_of(holdfast: Holdfast, agent: CompiledAgent) -> frozenset[str] | None:
+    kind = installed_backends().usable(agent.spec.backend)
+    if kind is None or kind.nodes_of is None:
+        return None
+    # In a thread: it may import the backend's framework and the workspace's code.
+    return await asyncio.to_thread(kind.nodes_of, agent, holdfast.workspace.current)
+
+
 def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
     """What the protocols are given of the runtime."""
     store = holdfast.store
@@ -66,10 +99,16 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         commands=holdfast.commands,
         reruns=holdfast.reruns,
         undo=holdfast.undo,
+        projects=Projects(holdfast.store.recorder, holdfast.store.reader),
+        session_jobs=SessionJobs(holdfast.service, holdfast.store.reader, holdfast.workspace),
+        recorder=holdfast.store.recorder,
+        extensions=holdfast.extensions,
         todos=TodoList(holdfast.store.recorder, holdfast.store.reader, holdfast.workspace),
         threads=holdfast.threads,
+        amendments=holdfast.amendments,
         interrupts=holdfast.interrupts,
         memory=holdfast.memory_desk,
+        embeddings=holdfast.embedding_desk,
         skills=holdfast.skills,
         reader=store.reader,
         hub=store.hub,
@@ -79,12 +118,19 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         toolsets=holdfast.toolsets,
         files=holdfast.files,
         evals=holdfast.evals,
+        webhooks=holdfast.automation.webhooks,
+        pushes=holdfast.automation.pushes,
+        schedules=holdfast.automation.schedules,
+        mcp_logins=holdfast.mcp_logins,
         max_upload_bytes=settings.max_upload_bytes,
         workspace_of=holdfast.history.of,
         adapters=holdfast.adapters,
         backends=holdfast.backends,
+        nodes_of=partial(_nodes_of, holdfast),
+        media_of=partial(_media_of, holdfast),
         ping=store.health.ready,
         sandbox=holdfast.sandbox.as_json,
+        doctor=_doctor(settings, holdfast.clock),
         access=holdfast.access,
         keys=holdfast.keys,
         ledger=Ledger(store.recorder),
@@ -95,6 +141,20 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         standby=store.standby,
         on_disconnect=settings.on_disconnect,
     )
+
+
+def _doctor(settings: Settings, clock: Clock) -> Callable[[], Awaitable[JsonObject]]:
+    """Nothing of it is imported before somebody asks."""
+    made: list[Callable[[], Awaitable[JsonObject]]] = []
+
+    async def report() -> JsonObject:
+        if not made:
+            from app.wiring.server_checkup import ServerCheckup
+
+            made.append(ServerCheckup(settings, os.environ, clock).report)
+        return await made[0]()
+
+    return report
 
 
 def build_web(
@@ -128,13 +188,37 @@ def build_web(
 
 @contextlib.asynccontextmanager
 async def open_logged(
-    settings: Settings, log_level: str, bootstrap_token: str | None = None
+    settings: Settings, log_level: str, bootstrap_token: str | None = None, *, patience: float = 0.0
 ) -> AsyncIterator[Holdfast]:
-    """The runtime in a process of its own: the process's log is cleaned by the same redaction as the events."""
+    """The runtime in a process of its own: the process's log is cleaned by the same redaction as the events.
+
+    A database that does not answer is asked again for as many seconds as `patience` says.
+    """
     redaction = CurrentRedaction()
     configure_logs(log_level, redaction.text)
-    async with open_holdfast(settings, redaction=redaction, bootstrap_token=bootstrap_token) as holdfast:
-        yield holdfast
+    async with contextlib.AsyncExitStack() as parts:
+        opening = partial(open_holdfast, settings, redaction=redaction, bootstrap_token=bootstrap_token)
+        yield await _opened(opening, parts, patience)
+
+
+async def _opened(
+    opening: Callable[[], contextlib.AbstractAsyncContextManager[Holdfast]],
+    parts: contextlib.AsyncExitStack,
+    patience: float,
+) -> Holdfast:
+    """Whoever restarts a server waits ever longer in between; a database that fails over is back in seconds."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience
+    while True:
+        try:
+            return await parts.enter_async_context(opening())
+        except StorageUnreachable:
+            raise
+        except StorageDown as error:
+            if loop.time() >= give_up_at:
+                raise
+            log.warning("start.waits", code=error.code, message=error.failure.message)
+            await asyncio.sleep(_AGAIN_SECONDS)
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ class AgentGraph:
 
     def __init__(self, spec: AgentSpec, place: DocumentPlace, report: Report, *, cycles: bool) -> None:
         self._spec, self._place, self._report, self._cycles = spec, place, report, cycles
-        self._nodes = {f"tools.{name}" for name in spec.tools} | {f"skills.{name}" for name in spec.skills}
+        self._nodes = {f"tools.{name}" for name in spec.tool_names} | {f"skills.{name}" for name in spec.skills}
         self._nodes |= {f"agents.{name}" for name in spec.subagent_names}
 
     def compile(self) -> Mapping[str, tuple[CompiledRoute, ...]]:

@@ -14,10 +14,11 @@ from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import DocumentPlace
 from app.workspace.resolve import Resolver, find_cycles, spec_of
-from app.workspace.specs.agent import AgentSpec, ModelPlan, Subagent
+from app.workspace.specs.agent import AgentSpec, McpSelection, ModelPlan, Subagent
 from app.workspace.specs.model import Capabilities, ModelSpec
 from app.workspace.tools import MakeValidator, compile_schema
 
+RESERVED: Final = "extensions"
 _CAPABILITIES: Final = Capabilities(
     streaming=True,
     tools=True,
@@ -50,6 +51,9 @@ class AgentCompiler:
     def compile(self) -> Mapping[str, CompiledAgent]:
         agents = {document.name: self._agent(document) for document in self._index.good("Agent")}
         edges = {document.name: spec_of(document, AgentSpec).subagent_names for document in self._index.good("Agent")}
+        if (reserved := self._index.documents["Agent"].get(RESERVED)) is not None:
+            message = f"an agent cannot be called {RESERVED}: /api/agents/{RESERVED} lists the extensions"
+            self._report.error("NAME_RESERVED", reserved.place, ("metadata", "name"), message)
         for name, chain in find_cycles(edges):
             at = self._index.documents["Agent"][name]
             path = ("spec", "subagents", edges[name].index(chain[1]))
@@ -69,7 +73,8 @@ class AgentCompiler:
             spec=spec,
             instructions=self._instructions(spec.instructions, place),
             model_plan=spec.plan,
-            tools=spec.tools,
+            tools=spec.tool_names,
+            mcp_selections=spec.mcp_selections,
             skills=self._checked_skills(spec, place),
             subagents=spec.subagent_names,
             routers=self._routers(spec, place),
@@ -80,7 +85,7 @@ class AgentCompiler:
 
     def _references(self, spec: AgentSpec, place: DocumentPlace) -> None:
         for kind, field, names in (
-            ("Tool", "tools", spec.tools),
+            ("Tool", "tools", spec.tool_names),
             ("Agent", "subagents", spec.subagent_names),
             ("Memory", "memory", spec.memory),
             ("Hook", "hooks", spec.hooks),
@@ -90,12 +95,15 @@ class AgentCompiler:
                 self._index.refers_all(kind, names, place, ("spec", field), self._report)
         for stage, names in spec.guardrails.stages.items():
             self._index.refers_all("Guardrail", names, place, ("spec", "guardrails", stage), self._report)
+        for number, entry in enumerate(spec.tools):
+            if isinstance(entry, McpSelection):
+                self._index.refers("McpServer", entry.mcp, place, ("spec", "tools", number, "mcp"), self._report)
         self._gates(spec, place)
         if spec.context_policy.summary_model is not None:
             path: DocPath = ("spec", "contextPolicy", "summaryModel")
             self._index.refers("Model", spec.context_policy.summary_model, place, path, self._report)
         for number, name in enumerate(spec.subagent_names):
-            if name in spec.tools:
+            if name in spec.tool_names:
                 message = f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
                 self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
             self._passed_on(spec, name, number, place)
@@ -124,11 +132,11 @@ class AgentCompiler:
         asked = next((it for it in self._index.good("Agent") if it.name == name), None)
         if asked is None:
             return
-        own = spec_of(asked, AgentSpec).tools
+        own = spec_of(asked, AgentSpec).tool_names
         for tool in sorted(passed - set(own)):
             message = f"the subagent {name!r} has no tool {tool!r}, so there is nothing to pass on"
             self._report.error("SUBAGENT_TOOLS", place, path, message, hint=f"add it to `tools` of {name}")
-        withheld = [tool for tool in own if tool not in spec.tools and tool not in passed]
+        withheld = [tool for tool in own if tool not in spec.tool_names and tool not in passed]
         if withheld:
             message = f"the subagent {name!r} cannot use {', '.join(withheld)} here, because this agent cannot either"
             hint = f"write `{{agent: {name}, tools: [{', '.join(withheld)}]}}` to pass them on"
@@ -213,7 +221,9 @@ class AgentCompiler:
 
     def _skill_has_tools(self, skill: CompiledSkill, spec: AgentSpec, place: DocumentPlace, path: DocPath) -> None:
         """A skill without `allowed-tools` needs none; one that lists some and gets none cannot do its work."""
-        if skill.allowed_tools and not set(skill.allowed_tools) & set(spec.tools):
+        if spec.mcp_selections:
+            return  # what a server offers is known when it is asked
+        if skill.allowed_tools and not set(skill.allowed_tools) & set(spec.tool_names):
             message = f"the skill {skill.name!r} allows none of the agent's tools, so it would run without any"
             hint = f"add to `tools` one of: {', '.join(skill.allowed_tools[:5])}"
             self._report.error("SKILL_WITHOUT_TOOLS", place, path, message, hint=hint)

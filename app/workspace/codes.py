@@ -86,7 +86,10 @@ CODES: Final[dict[str, Code]] = {
     "ARTIFACT_UNKNOWN": Code(
         "There is no such artifact template.", "Correct the id or add workflows/artifacts/<id>-template.md."
     ),
-    "SCHEMA_UNKNOWN": Code("There is no such published schema.", "Use one of the ids in schemas/contracts/."),
+    "SCHEMA_UNKNOWN": Code(
+        "There is no such schema.",
+        "Use one of the ids in schemas/contracts/, or the path of a JSON file of the workspace.",
+    ),
     "ROLE_UNKNOWN": Code("There is no such role.", "Name the file after one of the six roles."),
     "NODE_UNKNOWN": Code("An edge names a node that does not exist.", "Use the id of a node."),
     "NODE_UNREACHABLE": Code("A node is never reached.", "Add an edge that leads to it, or remove its edges."),
@@ -109,6 +112,7 @@ CODES: Final[dict[str, Code]] = {
         "It is not clear which agent follows the skill of a step.", "Name it in `agent`, and give it the skill."
     ),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
+    "NAME_RESERVED": Code("The name has a meaning of its own on the wire.", "Choose another name."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
     "SUBAGENT_TOOLS": Code(
         "A subagent cannot use some of its tools, or is passed tools that it does not have.",

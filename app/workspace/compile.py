@@ -27,6 +27,7 @@ from app.workspace.kind_checks import check_config
 from app.workspace.memories import compile_memories
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument, ParsedFile, parse_file
+from app.workspace.plain_models import check_plain_models, plain_models
 from app.workspace.report import Report
 from app.workspace.resolve import Resolver, spec_of
 from app.workspace.specs.base import Spec
@@ -36,6 +37,7 @@ from app.workspace.specs.others import (
     GuardrailSpec,
     HookSpec,
     ScheduleSpec,
+    WebhookSpec,
 )
 from app.workspace.specs.runtime import ProfileSpec, RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec
@@ -229,7 +231,8 @@ def _assemble(
     agents = AgentCompiler(resolver, specs, skills, invalid, cache.validator).compile()
     roles = compile_roles(index, report)
     memories = compile_memories(resolver)
-    workflows = WorkflowCompiler(resolver, agents, skills, cache.validator).compile()
+    check_plain_models(index, models, report)
+    workflows = WorkflowCompiler(resolver, agents, skills, cache.schemas, cache.validator).compile()
     runtime = next(index.good("Runtime"), None)
     default = _default_agent(runtime, agents)
     units = CycleCompiler(index, report, agents, roles, default, cache.schemas, cache.validator).compile()
@@ -249,10 +252,12 @@ def _assemble(
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),
         schedules=_named_all(index, "Schedule", ScheduleSpec),
+        webhooks=_named_all(index, "Webhook", WebhookSpec),
         profiles=tuple(sorted(index.documents["Profile"])),
         skills=skills,
         roles=roles,
         units=units,
         triggers=TriggerMatcher({name: skill.triggers for name, skill in skills.items()}),
         files=files,
+        plain_models=plain_models(models),
     )

@@ -14,7 +14,7 @@ from app.workspace.compiled_cycles import WorkflowUnits
 from app.workspace.diagnostics import Diagnostics
 from app.workspace.files import WorkspaceFiles
 from app.workspace.flow_graph import FlowGraph
-from app.workspace.specs.agent import AgentSpec, ModelPlan
+from app.workspace.specs.agent import AgentSpec, McpSelection, ModelPlan
 from app.workspace.specs.base import Spec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import (
@@ -23,6 +23,7 @@ from app.workspace.specs.others import (
     HookSpec,
     MemorySpec,
     ScheduleSpec,
+    WebhookSpec,
 )
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec, ToolSpec
@@ -98,9 +99,12 @@ class CompiledAgent:
     subagents: tuple[str, ...]
     output_validator: Validator | None
     routers: Mapping[str, tuple[CompiledRoute, ...]] = field(default_factory=dict)
+    mcp_selections: tuple[McpSelection, ...] = ()
+    """Tools of MCP servers that have no document: which ones there are, the servers say."""
 
 
-NodeKind = Literal["agent", "tool", "skill", "workflow", "ask", "wait"]
+NodeKind = Literal["agent", "tool", "skill", "workflow", "ask", "wait", "phase"]
+"""`phase` is one of a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ class CompiledNode:
     kind: NodeKind
     spec: WorkflowNode
     target: str = ""
-    """The agent, tool, skill or workflow that it runs."""
+    """The agent, tool, skill or workflow that it runs; of a cycle's phase, those who are asked."""
     agent: str | None = None
     """Who follows the skill, or the agent itself."""
     given: ValueTemplate | None = None
@@ -205,24 +209,32 @@ class CompiledWorkspace:
     guardrails: Mapping[str, Named[GuardrailSpec]]
     evaluators: Mapping[str, Named[EvaluatorSpec]]
     schedules: Mapping[str, Named[ScheduleSpec]]
+    webhooks: Mapping[str, Named[WebhookSpec]]
     profiles: tuple[str, ...]
     skills: Mapping[str, CompiledSkill]
     roles: Mapping[str, CompiledRole]
     units: WorkflowUnits
     triggers: TriggerMatcher
     files: WorkspaceFiles
+    plain_models: Mapping[str, CompiledAgent] = field(default_factory=dict)
+    """What stands for each exposed Model where a run needs an agent, by `model:NAME`."""
 
     def acting(self, agent: str | None, workflow: str | None = None) -> CompiledAgent | None:
-        """The agent of a run, or what stands for its workflow."""
+        """The agent of a run, or what stands for its workflow or its exposed Model."""
         if workflow is not None:
             found = self.workflows.get(workflow)
             return found.agent if found is not None else None
-        return self.agents.get(agent or "")
+        return self.agents.get(agent or "") or self.plain_models.get(agent or "")
 
     @property
     def acting_agents(self) -> Mapping[str, CompiledAgent]:
         """Every agent, and what stands for each workflow, by name."""
         return {**self.agents, **{flow.agent.name: flow.agent for flow in self.workflows.values()}}
+
+    @property
+    def everyone_acting(self) -> Mapping[str, CompiledAgent]:
+        """Also what stands for each exposed Model."""
+        return {**self.acting_agents, **self.plain_models}
 
     @property
     def default_agent(self) -> str | None:

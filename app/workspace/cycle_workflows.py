@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from app.workspace.compiled import CompiledAgent, CompiledWorkflow
+from app.workspace.compiled import CompiledAgent, CompiledNode, CompiledWorkflow
 from app.workspace.compiled_cycles import CompiledCycle, WorkflowUnits
 from app.workspace.flow_graph import END, START, FlowEdge, FlowGraph, FlowNode
 from app.workspace.specs.agent import AgentSpec
-from app.workspace.specs.workflow import WorkflowSpec
+from app.workspace.specs.workflow import WorkflowNode, WorkflowSpec
 
 
 def with_cycles(workflows: Mapping[str, CompiledWorkflow], units: WorkflowUnits) -> Mapping[str, CompiledWorkflow]:
@@ -20,7 +20,7 @@ def with_cycles(workflows: Mapping[str, CompiledWorkflow], units: WorkflowUnits)
         cycle = units.cycles.get(flow.spec.cycle or "")
         if cycle is not None:
             agent = replace(flow.agent, subagents=_asked(cycle, units))
-            made[name] = replace(flow, graph=shown_graph(cycle), agent=agent)
+            made[name] = replace(flow, graph=shown_graph(cycle), nodes=_shown_nodes(cycle, units), agent=agent)
     for cycle in units.cycles.values():
         made.setdefault(cycle.id, _workflow(cycle, units))
     return MappingProxyType(made)
@@ -38,7 +38,7 @@ def _workflow(cycle: CompiledCycle, units: WorkflowUnits) -> CompiledWorkflow:
         labels=labels,
         spec=spec,
         graph=shown_graph(cycle),
-        nodes=MappingProxyType({}),
+        nodes=_shown_nodes(cycle, units),
         routers=MappingProxyType({}),
         result=None,
         input_validator=None,
@@ -51,6 +51,14 @@ def _asked(cycle: CompiledCycle, units: WorkflowUnits) -> tuple[str, ...]:
     """The agents whose runs its phases are made of."""
     invoked = (agent.agent for phase in cycle.phases for agent in units.phases[phase].invoked)
     return tuple(dict.fromkeys(invoked))
+
+
+def _shown_nodes(cycle: CompiledCycle, units: WorkflowUnits) -> Mapping[str, CompiledNode]:
+    made: dict[str, CompiledNode] = {}
+    for phase in cycle.phases:
+        asked = ", ".join(agent.id for agent in units.phases[phase].invoked)
+        made[phase] = CompiledNode(phase, "phase", WorkflowNode.model_construct(id=phase), asked)
+    return MappingProxyType(made)
 
 
 def shown_graph(cycle: CompiledCycle) -> FlowGraph:

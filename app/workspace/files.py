@@ -54,6 +54,11 @@ class WorkspaceFiles:
         """From stored blobs: same contents, same digest as when they were read from the folder."""
         return cls.of([SourceFile(path, data, hashlib.sha256(data).hexdigest()) for path, data in contents.items()])
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(len(file.content) for file in self.files.values())
+
     def contents(self) -> dict[str, bytes]:
         return {path: file.content for path, file in self.files.items()}
 

@@ -37,6 +37,7 @@ def _node_json(node: CompiledNode, states: Mapping[str, JsonObject] | None) -> J
         "kind": node.kind,
         "ref": spec.ref,
         "agent": node.agent if node.kind == "skill" else None,
+        "asks": node.target if node.kind == "phase" else None,
         "foreach": spec.foreach,
         "join": spec.join if spec.join == "any" else None,
         "attempts": spec.retry.attempts if spec.retry else None,
@@ -73,6 +74,8 @@ def _what(node: CompiledNode) -> str:
     if node.kind == "wait":
         assert node.spec.wait is not None
         return f"wait {node.spec.wait.seconds:g} s"
+    if node.kind == "phase":
+        return node.target
     each = ", for each" if node.foreach is not None else ""
     return f"{node.kind} {node.target}{each}"
 

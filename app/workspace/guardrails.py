@@ -9,10 +9,13 @@ from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import Report
 from app.workspace.specs.agent import AgentDocument
+from app.workspace.specs.model import ModelDocument
 from app.workspace.specs.others import GuardrailSpec
 from app.workspace.specs.workflow import WorkflowDocument
 
 _WORD = "kind of guardrail"
+_Listing = AgentDocument | WorkflowDocument | ModelDocument
+_LISTING = ("Agent", "Workflow", "Model")
 
 
 def check_guardrail(
@@ -20,7 +23,7 @@ def check_guardrail(
 ) -> None:
     place = document.place
     if document.name not in _listed(index) and not index.may_be_unread(document.name):
-        message = "no Agent and no Workflow lists this guardrail, so it is never asked"
+        message = "no Agent, Workflow or Model lists this guardrail, so it is never asked"
         report.error("GUARDRAIL_NOT_LISTED", place, ("metadata", "name"), message)
     if not check_kind("GUARDRAIL_KIND_UNKNOWN", known, spec.kind, place, ("spec", "kind"), _WORD, report):
         return
@@ -40,10 +43,10 @@ def check_guardrail(
 
 
 def _listed(index: Index) -> Iterator[str]:
-    """What agents and workflows list; one with mistakes may yet turn out to list anything."""
-    for document in (*index.documents["Agent"].values(), *index.documents["Workflow"].values()):
+    """What agents, workflows and models list; one with mistakes may yet turn out to list anything."""
+    for document in (document for kind in _LISTING for document in index.documents[kind].values()):
         if document.model is None:
             yield from index.documents["Guardrail"]
         else:
-            for names in cast(AgentDocument | WorkflowDocument, document.model).spec.guardrails.stages.values():
+            for names in cast(_Listing, document.model).spec.guardrails.stages.values():
                 yield from names

@@ -1,7 +1,8 @@
-"""The nearest valid name for a misspelt one."""
+"""Names that documents refer to: patterns of them, and the nearest valid one for a misspelt one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Final
 
 # Comparing costs microseconds a candidate; where everything is misspelt, it must not take minutes.
@@ -27,3 +28,12 @@ class Suggester:
 
 def did_you_mean(name: str | None) -> str | None:
     return f'did you mean "{name}"?' if name is not None else None
+
+
+def is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the names or patterns fits; `*` stands for any text, `?` for one character."""
+    return any(name == one or (is_pattern(one) and fnmatchcase(name, one)) for one in patterns)

@@ -5,6 +5,7 @@ Every namespace begins with the tenant, whether its template says so or not.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
@@ -47,6 +48,7 @@ def filled(template: str | None, type_: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: segment(values[found[1]]), text)
 
 
+@lru_cache(maxsize=1024)
 def segment(value: str) -> str:
     """One part of a namespace. A long value is shortened to a hash, so that two never become one."""
     text = quote(value, safe=_SAFE) or "-"

@@ -41,6 +41,7 @@ _ENV_FIELDS: Final[dict[str, tuple[DocPath, ...]]] = {
     ),
     "McpServer": (("spec", "url"), ("spec", "env", "*"), ("spec", "headers", "*")),
     "Hook": (("spec", "env", "*"),),
+    "Webhook": (("spec", "secret"),),
 }
 
 

@@ -5,6 +5,7 @@ Everything a document names must be there, be possible, and not lead back to its
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
@@ -16,14 +17,14 @@ from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.guardrails import check_guardrail
 from app.workspace.index import Index
 from app.workspace.kind_checks import check_config, check_kind
-from app.workspace.names import did_you_mean
+from app.workspace.names import did_you_mean, is_pattern
 from app.workspace.parse import ParsedDocument
 from app.workspace.providers import PROVIDER_ADVICE
 from app.workspace.report import DocumentPlace, Report
 from app.workspace.served import check_document
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
-from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec
+from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec, WebhookSpec
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import CompensationSpec, McpServerSpec, ToolSpec
 from app.workspace.specs.workflow import WorkflowSpec
@@ -65,6 +66,8 @@ class Resolver:
             self._evaluator(document)
         for document in self.index.good("Schedule"):
             self._schedule(document)
+        for document in self.index.good("Webhook"):
+            self._webhook(document)
         self._environment()
         self._fallback_cycles()
 
@@ -121,6 +124,14 @@ class Resolver:
                 path = ("spec", "routes", route, "workflow")
                 self.index.refers("Workflow", target.workflow, place, path, self.report)
         self.index.refers_all("Hook", spec.hooks, place, ("spec", "hooks"), self.report)
+        for kind, field, names in (
+            ("Agent", "agents", spec.mcp.agents),
+            ("Workflow", "workflows", spec.mcp.workflows),
+            ("Tool", "tools", spec.mcp.tools),
+        ):
+            for number, name in enumerate(names):
+                if not is_pattern(name):
+                    self.index.refers(kind, name, place, ("spec", "mcp", field, number), self.report)
         narrator = spec.progress.narration.provider
         self._one_of(self.catalog.narrators, narrator, place, ("spec", "progress", "narration", "provider"))
         for number, sink in enumerate(spec.telemetry.sinks):
@@ -280,6 +291,17 @@ class Resolver:
         if entry is not None:
             self.entry(entry, document.place, ("spec", "entry"))
 
+    def _webhook(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, WebhookSpec), document.place
+        for agent in spec.agents:
+            self.index.refers("Agent", agent, place, ("spec", "agents"), self.report)
+        hosts = [h for runtime in self.index.good("Runtime") for h in spec_of(runtime, RuntimeSpec).outgoing.webhooks]
+        if not hosts:
+            message = "webhooks are sent only to the hosts of the Runtime's `outgoing.webhooks`, which lists none"
+            hint = "write `outgoing: {webhooks: [hooks.example.com]}` into the Runtime's spec"
+            expected = "`outgoing.webhooks`"
+            self.report.error("FIELD_MISSING", place, ("spec", "url"), message, expected=expected, hint=hint)
+
     def _schedule(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, ScheduleSpec), document.place
         for kind, name in (
@@ -289,17 +311,8 @@ class Resolver:
         ):
             if name is not None:
                 self.index.refers(kind, name, place, ("spec", "run", kind.lower()), self.report)
-        if spec.cron is not None and not is_cron(spec.cron):
-            message = "the cron line cannot be read"
-            expected = "minute hour day month weekday"
-            self.report.error("SCHEDULE_INVALID", place, ("spec", "cron"), message, expected=expected)
-        try:
-            ZoneInfo(spec.timezone)
-        except (ValueError, OSError, KeyError):
-            message = f"there is no time zone {spec.timezone!r}"
-            self.report.error(
-                "SCHEDULE_INVALID", place, ("spec", "timezone"), message, expected="such as Europe/Berlin"
-            )
+        for field, message, expected in schedule_issues(spec):
+            self.report.error("SCHEDULE_INVALID", place, ("spec", field), message, expected=expected)
 
     # -- the whole -----------------------------------------------------------------------------------
 
@@ -357,6 +370,36 @@ def find_cycles(edges: Mapping[str, Iterable[str]]) -> list[tuple[str, list[str]
                 on_path.add(following)
                 waiting.append(iter(edges[following]))
     return cycles
+
+
+def schedule_issues(spec: ScheduleSpec) -> list[tuple[str, str, str]]:
+    """(field, what is wrong, what is expected) of a schedule whose times cannot be found."""
+    found: list[tuple[str, str, str]] = []
+    if spec.cron is not None and not (is_cron(spec.cron) and _has_times(spec.cron)):
+        found.append(("cron", "the cron line cannot be read", "minute hour day month weekday"))
+    try:
+        ZoneInfo(spec.timezone)
+    except (ValueError, OSError, KeyError):
+        found.append(("timezone", f"there is no time zone {spec.timezone!r}", "such as Europe/Berlin"))
+    if spec.at is not None and not _is_moment(spec.at):
+        found.append(("at", "the time cannot be read, or has no offset", "such as 2026-01-31T09:00:00+01:00"))
+    return found
+
+
+def _has_times(cron: str) -> bool:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        return next(CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC)), None) is not None
+    except CronSimError:
+        return False
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def is_cron(text: str) -> bool:

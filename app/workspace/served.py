@@ -36,11 +36,8 @@ class UnservedParts:
 
 
 UNSERVED: Final = UnservedParts(
-    kinds={
-        "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
-    },
     fields={
-        "Runtime": (Unserved(("trust",), "remove it; check extensions before you install them"),),
+        "Runtime": (Unserved(("trust", "publishers"), "list the digests of the extensions in `trust.digests`"),),
     },
 )
 

@@ -147,6 +147,8 @@ class WorkflowTypes:
             case "ask":
                 assert node.spec.ask is not None
                 return _APPROVAL if node.spec.ask.kind == "approval" else None
+            case "phase":
+                return None  # no template reads the phases of a cycle
 
     def _tool(self, name: str) -> Any:
         document = self._index.documents["Tool"].get(name)

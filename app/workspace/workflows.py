@@ -9,13 +9,13 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
-from app.core.expressions import Expression, ExpressionProblem, VariableType, compile_expression
+from app.core.expressions import ExpressionProblem, VariableType, compile_expression
+from app.core.schemas import SchemaRegistry
 from app.workspace.compiled import (
     CompiledAgent,
     CompiledNode,
     CompiledRoute,
     CompiledSkill,
-    CompiledSpecPhase,
     CompiledWorkflow,
     NodeKind,
 )
@@ -27,8 +27,9 @@ from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import DocumentPlace
 from app.workspace.resolve import Resolver, spec_of
+from app.workspace.spec_phases import SpecPhaseCompiler
 from app.workspace.specs.agent import AgentSpec
-from app.workspace.specs.workflow import SpecPhase, Verification, WorkflowNode, WorkflowSpec
+from app.workspace.specs.workflow import WorkflowNode, WorkflowSpec
 from app.workspace.templates import Template, TemplateProblem, compile_template
 from app.workspace.tools import MakeValidator, compile_schema
 from app.workspace.value_template import MisplacedText, ValueTemplate, compile_value
@@ -60,8 +61,10 @@ class WorkflowCompiler:
         resolver: Resolver,
         agents: Mapping[str, CompiledAgent],
         skills: Mapping[str, CompiledSkill],
+        schemas: SchemaRegistry,
         validator: MakeValidator,
     ) -> None:
+        self._phases = SpecPhaseCompiler(resolver, schemas, validator)
         self._resolver, self._index, self._report = resolver, resolver.index, resolver.report
         self._agents, self._skills, self._validator = agents, skills, validator
 
@@ -80,7 +83,7 @@ class WorkflowCompiler:
         self._cycle(spec, place)
         nodes = {node.id: self._node(node, number, place) for number, node in enumerate(spec.nodes)}
         check_repeats([node.id for node in spec.nodes], place, ("spec", "nodes"), self._report)
-        phases = {phase.id: self._phase(phase, number, place) for number, phase in enumerate(spec.phases)}
+        phases = {phase.id: self._phases.phase(phase, number, place) for number, phase in enumerate(spec.phases)}
         check_repeats([phase.id for phase in spec.phases], place, ("spec", "phases"), self._report)
         for number, phase in enumerate(spec.phases):
             step = WorkflowNode.model_validate({"id": phase.id, "ref": phase.ref})
@@ -140,27 +143,6 @@ class WorkflowCompiler:
             self._report.error("WORKFLOW_UNKNOWN", place, ("spec", "cycle"), message, hint=hint)
 
     # -- steps ---------------------------------------------------------------------------------------
-
-    def _phase(self, phase: SpecPhase, number: int, place: DocumentPlace) -> CompiledSpecPhase:
-        path: DocPath = ("spec", "phases", number)
-        verify = phase.verify or Verification.model_construct()
-        rule = None
-        if verify.rule is not None:
-            made = compile_expression(verify.rule, {"artifact": "any", "output": "any", "input": "any"})
-            rule = made if isinstance(made, Expression) else None
-            if isinstance(made, ExpressionProblem):
-                where: DocPath = (*path, "verify", "rule")
-                hint = "compare `artifact`, `output` or `input`, such as `artifact.tests.size() > 0`"
-                self._report.error("EXPRESSION_INVALID", place, where, made.message[:300], hint=hint)
-        if verify.agent is not None:
-            self._index.refers("Agent", verify.agent, place, (*path, "verify", "agent"), self._report)
-        schema = phase.artifact.schema_ if phase.artifact is not None else None
-        return CompiledSpecPhase(
-            phase,
-            compile_schema(schema, (*path, "artifact", "schema"), place, self._report, self._validator),
-            compile_schema(verify.schema_, (*path, "verify", "schema"), place, self._report, self._validator),
-            rule,
-        )
 
     def _node(self, node: WorkflowNode, number: int, place: DocumentPlace, section: str = "nodes") -> CompiledNode:
         path: DocPath = ("spec", section, number)

@@ -133,6 +133,11 @@ def _ask_langgraph(pace: str, unique: str) -> bytes:
     return post("/runs/stream", {"assistant_id": pace, "input": messages, "stream_mode": "messages-tuple"})
 
 
+def _ask_our_langgraph(pace: str, unique: str) -> bytes:
+    messages = {"messages": [{"role": "user", "content": PROMPT}]}
+    return post("/langgraph/runs/stream", {"assistant_id": pace, "input": messages, "stream_mode": "messages-tuple"})
+
+
 def _ask_adk(pace: str, unique: str) -> bytes:
     said = {"role": "user", "parts": [{"text": PROMPT}]}
     named = {"appName": pace, "userId": "u", "sessionId": unique}
@@ -148,6 +153,9 @@ PEERS = {
     "holdfast": Peer("Holdfast", "every token, synced, hash-chained (SQLite)", _holdfast, _openai),
     "litellm": Peer("LiteLLM proxy", "nothing", _litellm, _openai),
     "agno": Peer("Agno AgentOS", "the run at its end (SQLite)", _agno, _ask_agno),
+    "holdfast-langgraph": Peer(
+        "Holdfast, asked as langgraph dev", "every token, synced, hash-chained (SQLite)", _holdfast, _ask_our_langgraph
+    ),
     "langgraph": Peer("langgraph dev", "run and state in memory", _langgraph, _ask_langgraph),
     "adk": Peer(
         "Google ADK api_server", "session and events in memory", _adk, _ask_adk,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.bus import replicas
 from app.core.settings import Settings
 from tests.bus.pace import Paced
 from tests.bus.servers import NatsServer, running_nats
@@ -53,6 +54,15 @@ def on_bus(shared: Settings) -> Settings:
 
 
 @pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What servers learn of each other they learn from the bus, however long the machine takes."""
+    for name in ("CHECK_SECONDS", "SILENCE_SECONDS"):
+        monkeypatch.setattr(replicas, name, 3600.0)
+    monkeypatch.setattr(replicas, "DOUBT_SECONDS", 0.0)
+    monkeypatch.setattr(replicas, "COMMAND_SECONDS", 30.0)
+
+
+@pytest.fixture
 def pace() -> Paced:
     return Paced()
 
@@ -69,5 +79,5 @@ async def team(settings: Settings, count: int, pace: Paced) -> AsyncIterator[lis
 
 
 def _hears(server: InProcessServer, peers: int) -> bool:
-    replicas = server.holdfast.replicas
-    return replicas is not None and replicas.connected and replicas.peers >= peers
+    found = server.holdfast.replicas
+    return found is not None and found.connected and found.peers >= peers

@@ -1,7 +1,6 @@
 """What a client asks of one server acts on the run that another one works on, at once."""
 
 import asyncio
-import time
 
 import httpx2
 import pytest
@@ -13,31 +12,32 @@ from tests.bus.pace import Paced
 from tests.clients import reached, submit
 from tests.waiting import until
 
-SOON = 2.0
-"""Far below any poll. On a quiet machine it is a tenth of a second (measured in bench/replicas.py)."""
+pytestmark = pytest.mark.usefixtures("no_polls")
+LEASE_SECONDS = 3600
+"""Nobody finds by renewing a lease what the bus should have said. How soon it says it: bench/replicas.py."""
 
 
 @pytest.mark.requirement("PX-4")
 async def test_a_cancel_at_another_server_ends_the_run(joined: Settings, pace: Paced) -> None:
-    async with team(joined, 2, pace) as (first, second):
+    settings = joined.model_copy(update={"lease_seconds": LEASE_SECONDS})
+    async with team(settings, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "5")
             await pace.entered.get()
-            asked = time.monotonic()
             await other.post(f"/api/runs/{run['id']}/cancel")
             assert (await reached(other, run["id"]))["status"] == "cancelled"
-            assert time.monotonic() - asked < SOON
 
 
 async def test_a_pause_and_its_resume_reach_a_run_of_another_server(on_bus: Settings, pace: Paced) -> None:
-    async with team(on_bus, 2, pace) as (first, second):
+    settings = on_bus.model_copy(update={"lease_seconds": LEASE_SECONDS})
+    async with team(settings, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "2")
             await pace.entered.get()
             answer = await other.post(f"/api/runs/{run['id']}/commands", json={"command": "pause", "arguments": {}})
             assert answer.status_code in (200, 202), answer.text
             held = first.holdfast.executor._held
-            await until(lambda: any(one.control.commands for one in held.values()), SOON)
+            await until(lambda: any(one.control.commands for one in held.values()))
             pace.step(2)
             waiting = await reached(mine, run["id"], "waiting", "completed")
             assert waiting["status"] == "waiting"
@@ -48,21 +48,20 @@ async def test_a_pause_and_its_resume_reach_a_run_of_another_server(on_bus: Sett
 
 @pytest.mark.requirement("PX-4")
 async def test_a_run_takes_the_place_of_one_at_another_server(on_bus: Settings, pace: Paced) -> None:
-    async with team(on_bus, 2, pace) as (first, second):
+    settings = on_bus.model_copy(update={"lease_seconds": LEASE_SECONDS})
+    async with team(settings, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "5")
             await pace.entered.get()
-            asked = time.monotonic()
             following = await submit(other, "echo", "0", threadId=run["threadId"], busy="interrupt")
             assert (await reached(other, following["id"]))["status"] == "completed"
             assert (await reached(mine, run["id"]))["status"] == "cancelled"
-            assert time.monotonic() - asked < SOON
 
 
 async def test_the_next_run_of_a_thread_begins_when_another_server_ends_the_one_before(
     on_bus: Settings, pace: Paced
 ) -> None:
-    settings = on_bus.model_copy(update={"lease_seconds": 60})
+    settings = on_bus.model_copy(update={"lease_seconds": LEASE_SECONDS})
     async with team(settings, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "1")
@@ -90,10 +89,10 @@ async def test_without_a_bus_a_cancel_is_found_by_polling(
 
 @pytest.mark.requirement("PX-4")
 async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(on_bus: Settings, pace: Paced) -> None:
-    settings = on_bus.model_copy(update={"max_concurrent_runs": 1, "lease_seconds": 120})
+    settings = on_bus.model_copy(update={"max_concurrent_runs": 1, "lease_seconds": LEASE_SECONDS})
     async with team(settings, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as mine:
         runs = [await submit(mine, "echo", "1") for _ in range(2)]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             entered = {await pace.entered.get(), await pace.entered.get()}
         assert entered == {run["id"] for run in runs}
         assert second.holdfast.executor.running == 1
@@ -104,13 +103,13 @@ async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(on_bus: Set
 
 @pytest.mark.requirement("G15", "PX-4")
 async def test_a_server_that_stops_hands_its_runs_on_at_once(on_bus: Settings, pace: Paced) -> None:
-    settings = on_bus.model_copy(update={"lease_seconds": 120})
+    settings = on_bus.model_copy(update={"lease_seconds": LEASE_SECONDS})
     async with team(settings, 2, pace) as (first, second), httpx2.AsyncClient(base_url=second.url) as other:
         async with httpx2.AsyncClient(base_url=first.url) as mine:
             run = await submit(mine, "echo", "2")
             await pace.entered.get()
             await first.holdfast.executor.drain(0)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 assert await pace.entered.get() == run["id"]
             assert second.holdfast.executor.running == 1
             pace.step(2)

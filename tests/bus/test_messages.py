@@ -1,16 +1,21 @@
 """What servers say to each other: read back as it was said, bounded, and nothing else is read."""
 
+import asyncio
+import itertools
 from collections.abc import Sequence
 
 import pytest
 
+from app.bus import outbox as outbox_module
 from app.bus.contract import CONTROL, MAX_MESSAGE_BYTES
 from app.bus.kinds.local import LocalBus
 from app.bus.messages import (
+    ExtensionsChange,
     Hello,
     KeyRevocation,
     Message,
     News,
+    NewsWish,
     RateUse,
     RunCommand,
     ThreadNews,
@@ -28,10 +33,13 @@ from tests.waiting import until
 SAID: list[Message] = [
     News("server_1", (ThreadNews("thr_1", 1, 7, 3), ThreadNews('a "quoted" ü', 5, 5))),
     Hello("server_1", 4, True),
+    NewsWish("server_1", True),
+    NewsWish("server_1", False),
     WorkOffer("server_1"),
     RunCommand("server_1", "default", "run_1"),
     KeyRevocation("server_1", "key_1"),
     WorkspaceChange("server_1"),
+    ExtensionsChange("server_1"),
     RateUse("server_1", (("default", "key_1", 3),)),
 ]
 
@@ -48,6 +56,7 @@ def test_what_is_said_is_read_back(message: Message) -> None:
         b'["news","s",[["t",5,1,0]]]', b'["news","s",[["t",1,true,0]]]', b'["news","s",[["t",1,1e3,0]]]',
         b'["news","s",[["t",1,1]]]', b'["news","",[]]', b'["hello","s",1]', b'["hello","s","1",true]',
         b'["command","s","t",1]', b'["rates","s",[["t","c",-1]]]', b'["rates","s",[["t"]]]', b'["rates","s",[{}]]',
+        b'["wish","s"]', b'["wish","s",1]',
         b'["other","s"]', b"\xff", b'["work","s",1]', b'["revoked","s","' + b"x" * 300 + b'"]', b"[" * 5000,
         b'["news","s",[' + b'["t",1,1,0],' * 2000 + b'["t",1,1,0]]]',
     ],
@@ -97,3 +106,46 @@ async def test_equal_uses_of_a_moment_are_added_up() -> None:
     assert [(subject, decode(data)) for subject, data in bus.said] == [
         (CONTROL, RateUse("server_1", (("default", "key_1", 100), ("default", "key_2", 1))))
     ]
+
+
+async def test_a_busy_server_gathers_news_for_longer_but_says_everything_else_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox_module, "GATHER_SECONDS", 0)
+    monkeypatch.setattr(outbox_module, "LONGEST_GATHER_SECONDS", 3600)
+    bus = Carried()
+    outbox = Outbox(bus, "server_1")
+    hours = itertools.count()
+    monkeypatch.setattr(outbox, "_time", lambda: next(hours) * 3600)  # as slow as that
+    outbox.say_use(("default", "key_1"), 1)
+    outbox.start()
+    await until(lambda: len(bus.said) == 1)
+    outbox.say(Hello("server_1"))
+    for _ in range(100):
+        await asyncio.sleep(0)  # whoever did not wait for more would have sent it by now
+    assert len(bus.said) == 1
+    outbox.say(KeyRevocation("server_1", "key_1"))
+    await until(lambda: len(bus.said) == 3)
+    await outbox.close()
+    assert [decode(data) for _, data in bus.said[1:]] == [Hello("server_1"), KeyRevocation("server_1", "key_1")]
+
+
+async def test_news_is_gathered_for_longer_while_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "CALM_GATHER_SECONDS", 3600)
+    bus = Carried()
+    outbox = Outbox(bus, "server_1")
+    outbox.calm = True
+    outbox.say(Hello("server_1"))
+    outbox.start()
+    await until(lambda: len(bus.said) == 1)
+    outbox.say(Hello("server_1"))
+    outbox.say(NewsWish("server_1", False))
+    await asyncio.sleep(2 * outbox_module.GATHER_SECONDS)
+    assert len(bus.said) == 1
+    outbox.hurry()
+    await until(lambda: len(bus.said) == 3)
+    outbox.calm = True
+    outbox.say(Hello("server_1"))
+    outbox.say(NewsWish("server_1", True))  # which is not gathered
+    await until(lambda: len(bus.said) == 5)
+    await outbox.close()

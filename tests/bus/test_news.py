@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from tests import sse
 from tests.bus.conftest import team
 from tests.bus.pace import Paced
-from tests.clients import receive, submit
+from tests.clients import reached, receive, submit
 from tests.server import InProcessServer
 from tests.waiting import until
 
@@ -50,6 +50,14 @@ async def _read_socket(url: str, query: str, ready: asyncio.Event) -> list[tuple
                 return seen
 
 
+async def _polled(server: InProcessServer) -> None:
+    """A poll that began after this call has ended."""
+    polling = server.holdfast.replicas
+    assert polling is not None
+    ended = polling.polls + 2  # the next one may have begun before
+    await until(lambda: polling.polls >= ended)
+
+
 @pytest.mark.requirement("PX-4")
 async def test_streams_of_every_kind_hear_a_run_of_another_server_exactly(joined: Settings, pace: Paced) -> None:
     async with team(joined, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as client:
@@ -67,7 +75,7 @@ async def test_streams_of_every_kind_hear_a_run_of_another_server_exactly(joined
         for _ in range(WORDS):
             pace.step()
             await asyncio.sleep(0.01)  # so that they are commits of their own
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             seen = await asyncio.gather(everything, *following)
         stored = await _stored(first, thread_id)
         assert len(stored) > WORDS / 2
@@ -97,7 +105,7 @@ async def test_a_storm_of_news_is_gathered_into_few_messages(on_bus: Settings, p
         before = other.received
         following = [asyncio.create_task(_read_sse(second.url, run)) for run in runs]
         pace.step(200)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             for run, seen in zip(runs, await asyncio.gather(*following), strict=True):
                 assert seen == await _stored_of(first, run)
         commits = sum([len(await _stored(first, run["threadId"])) for run in runs])
@@ -115,11 +123,11 @@ async def test_without_a_bus_streams_hear_of_another_server_by_polling(
         ready = asyncio.Event()
         everything = asyncio.create_task(_read_socket(second.stream_url, "", ready))
         await ready.wait()
-        await asyncio.sleep(0.5)  # one poll, so that what is old is known
+        await _polled(second)  # so that what is old is known
         run = await submit(client, "echo", "3")
         following = asyncio.create_task(_read_sse(second.url, run))
         pace.step(3)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             seen = tuple(await asyncio.gather(everything, following))
         stored = await _stored(first, run["threadId"])
         assert seen == (stored, await _stored_of(first, run))
@@ -147,11 +155,34 @@ async def test_a_bus_that_dies_and_comes_back_costs_no_event(
             pace.step(3)
             nats.stop()
             pace.step(3)
-            await until(lambda: other.lost, 20)
+            await until(lambda: other.lost)
             metrics = (await client.get(f"{second.url}/metrics")).text
             assert "holdfast_bus_connected 0" in metrics
             nats.start()
-            await until(lambda: not other.lost and other.peers > 0, 20)
+            await until(lambda: not other.lost and other.peers > 0)
             pace.step(3)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 assert await following == await _stored_of(first, run)
+
+
+async def test_who_listens_from_now_on_hears_nothing_older_from_a_server_that_polls(
+    on_bus: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(replicas, "CHECK_SECONDS", 0.1)
+    pace.finish()
+    async with team(on_bus, 1, pace) as (server,), httpx2.AsyncClient(base_url=server.url) as client:
+        async with connect(server.stream_url) as early:
+            await receive(early)
+            await _polled(server)  # from now on a thread that it finds is a new one, if nobody knows better
+        run = await submit(client, "echo", "1")
+        await reached(client, run["id"])  # nobody listens meanwhile
+        thread_id = run["threadId"]
+        before = len(await _stored(server, thread_id))
+        async with connect(server.stream_url + f"?threadId={thread_id}") as one, connect(server.stream_url) as every:
+            await receive(one), await receive(every)
+            await _polled(server)
+            await submit(client, "echo", "1", threadId=thread_id)
+            for socket in (one, every):
+                frame = await receive(socket)
+                assert (frame["threadId"], frame["seq"]) == (thread_id, before + 1), frame

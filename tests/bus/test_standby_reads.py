@@ -113,7 +113,7 @@ async def test_a_caller_reads_what_it_wrote_and_others_read_within_the_bound(
 
 async def until_listed(client: httpx2.AsyncClient, run_id: str) -> None:
     """By the standby."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             runs, stale = await _listed(client)
             if stale and run_id in runs:

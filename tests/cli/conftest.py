@@ -10,6 +10,7 @@ import structlog
 from typer.testing import CliRunner, Result
 
 from app.cli.application import app
+from app.cli.named_command import named_command
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.catalog import Payload, artifact, interrupt, model, request, thread, tool
@@ -100,6 +101,11 @@ def holdfast(monkeypatch: pytest.MonkeyPatch) -> Iterator[Holdfast]:
     for name in ("HOLDFAST_URL", "HOLDFAST_API_KEY", "HOLDFAST_CONFIG", "HOLDFAST_DATA_DIR", "HOLDFAST_DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
     runner = CliRunner()
-    yield lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+    def invoke(*arguments: object) -> Result:
+        given = [str(argument) for argument in arguments]
+        return runner.invoke(named_command(app, given), given)
+
+    yield invoke
     # A command that started a server let it log to the terminal of the command, which is gone.
     structlog.reset_defaults()

@@ -232,7 +232,7 @@ def test_tail_prints_one_line_per_event_from_a_cursor_on(holdfast: Holdfast, pla
     ]
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("after", ["11", "500"])
 def test_tail_from_the_end_prints_nothing_and_ends(holdfast: Holdfast, place: list[str], after: str) -> None:
     result = holdfast("log", "tail", THREAD, "--after", after, *place)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from app.core import json
@@ -57,9 +58,34 @@ def test_memory_commands_store_search_decide_export_and_forget(holdfast: Holdfas
     assert [json.loads(line)["id"] for line in exported] == [record]
     assert holdfast("memory", "reindex", *here).stdout == "1 records were indexed\n"
     assert holdfast("memory", "decide", record, "accept", *here).exit_code == 1, "nobody asks about it"
+    changed = holdfast("memory", "change", record, "--text", "The shop opens at ten.", "--quiet", *here).stdout.strip()
+    assert json.loads(holdfast("memory", "show", record, "--json", *here).stdout)["status"] == "superseded"
+    assert (
+        json.loads(holdfast("memory", "change", changed, "--confidence", "0.5", "--json", *here).stdout)["confidence"]
+        == 0.5
+    )
+    assert holdfast("memory", "forget", "--query", "shop", *here).exit_code == 2, "of which memory?"
+    query = ["--query", "shop opens", "--memory", "facts", *place]
+    assert holdfast("memory", "forget", *query, *here).stdout == "2 records were forgotten\n", "with its history"
+    holdfast("memory", "put", "facts", "The bank is closed.", *place, *here)
     assert holdfast("memory", "forget", "--user", "lena", *here).stdout == "1 records were forgotten\n"
     listed = json.loads(holdfast("memory", "list", "--user", "lena", "--json", *here).stdout)
-    assert [(one["status"], one["text"]) for one in listed] == [("forgotten", "[FORGOTTEN]")]
+    assert [(one["status"], one["text"]) for one in listed] == [("forgotten", "[FORGOTTEN]")] * 3
+
+
+def test_the_list_of_approvals_shows_what_is_to_be_remembered(
+    holdfast: Holdfast, here: list[str], server: ServerProcess
+) -> None:
+    body = {"memory": "facts", "agent": "clerk", "user": "mia", "text": "The moon is a stone.", "confidence": 0.5}
+    asked = httpx2.post(f"{server.url}/api/memory/records", json=body).json()
+    assert asked["outcome"] == "asked"
+    listed = holdfast("approvals", "list", *here).stdout
+    assert "remember this? The moon is a stone." in listed and "None" not in listed
+    (interrupt,) = json.loads(holdfast("approvals", "list", "--json", *here).stdout)
+    answered = holdfast("approvals", "decide", interrupt["id"], "approve", *here)
+    assert answered.stdout == f"{interrupt['id']} is answered\n"
+    record = json.loads(holdfast("memory", "show", asked["record"]["id"], "--json", *here).stdout)
+    assert record["status"] == "accepted"
 
 
 @pytest.mark.requirement("SH-19")

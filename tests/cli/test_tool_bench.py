@@ -2,16 +2,15 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
-from tests.server import ROOT, clean_environment
+from tests.forks import run_holdfast
+from tests.server import clean_environment
 
 
 def holdfast(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "app.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=clean_environment(), timeout=60)
+    return run_holdfast(*arguments, environment=clean_environment())
 
 
 @pytest.mark.requirement("SH-25")

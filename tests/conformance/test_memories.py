@@ -57,7 +57,7 @@ class Room:
 async def room(
     settings: Settings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Room]:
-    monkeypatch.setattr(kinds, "_entry_points", lambda: EntryPoints([OF_A_PACKAGE]))
+    monkeypatch.setattr(kinds, "installed_points", lambda: EntryPoints([OF_A_PACKAGE]))
     memories.cache_clear()
     async with open_store(settings) as store:
         clock = ManualClock()

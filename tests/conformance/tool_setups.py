@@ -22,7 +22,8 @@ from app.tools.contract import BytesResult, Result, Tool, ToolContext, ToolDefin
 from app.tools.functions import as_result
 from app.tools.kinds.builtin import BuiltinTool
 from app.tools.kinds.http import HttpRequest, HttpTool
-from app.tools.kinds.mcp_sessions import McpEndpoint, Sessions
+from app.tools.kinds.mcp_endpoint import McpEndpoint
+from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.mcp_tools import McpServer
 from app.tools.kinds.python import PythonTool
 from app.tools.kinds.subprocess import CommandTemplate, SubprocessTool
@@ -201,7 +202,8 @@ async def _mcp() -> AsyncIterator[ToolSetup]:
     command = (sys.executable, "-m", "tests.tools.servers.mcp_server")
     env = {"PYTHONPATH": str(ROOT), "TOKEN": "${env:TOKEN}"}
     # One session, so that a test that broke it makes the next one show that it is replaced.
-    sessions = Sessions(McpEndpoint("test", command, env=env, sessions=1), client, {"TOKEN": SECRET}.get)
+    endpoint = McpEndpoint("test", command, env=env, connect_seconds=60, sessions=1)  # a busy machine starts it slowly
+    sessions = Sessions(endpoint, client, {"TOKEN": SECRET}.get)
     server = McpServer(sessions)
     try:
         offers = await server.offers()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import Failure
-from app.core.expressions import Expression, ExpressionProblem, compile_expression, compile_open_expression
+from app.core.expressions import Expression, ExpressionProblem, compile_expression
 
 
 def rule(source: str) -> Expression:
@@ -43,6 +43,28 @@ def failure(source: str, args: Any) -> str:
 )
 def test_expression_answers_true_or_false(source: str, args: dict[str, Any], answer: bool) -> None:
     assert rule(source).evaluate({"args": args}) is answer
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"),
+    [
+        ("namespace == 'acme/namespace'", True),
+        ('namespace.startsWith("namespace") // namespace', False),
+        ("args.namespace == 'x' && [namespace].exists(n, n == namespace)", True),
+        ("args.quoted == r'a \\namespace' && namespace != '''a 'namespace' b'''", True),
+    ],
+)
+def test_a_variable_may_have_a_name_that_the_language_keeps_for_itself(source: str, answer: bool) -> None:
+    compiled = compile_expression(source, {"args": "map", "namespace": "string"})
+    assert isinstance(compiled, Expression), compiled
+    values = {"args": {"namespace": "x", "quoted": "a \\namespace"}, "namespace": "acme/namespace"}
+    assert compiled.evaluate(values) is answer
+
+
+def test_a_mistake_after_such_a_name_has_its_place() -> None:
+    found = compile_expression("namespace == 'a' && namespace + 1", {"namespace": "string"})
+    assert isinstance(found, ExpressionProblem) and found.column == len("namespace == 'a' && namespace  ")
+    assert isinstance(compile_expression("namespace == 'a'", {"args": "map"}), ExpressionProblem)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +105,7 @@ def test_failure_does_not_repeat_the_values() -> None:
 
 @pytest.mark.requirement("S14", "G13")
 def test_nested_loops_end_within_their_budget() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     numbers = list(range(9_000))
     assert failure("args.l.all(x, args.l.all(y, x >= y - y))", {"l": numbers[:200]}) == "EXPRESSION_FAILED"
     assert failure("args.l.all(x, args.l.all(y, x + y >= 0))", {"l": numbers}) == "EXPRESSION_TOO_COSTLY"
@@ -91,7 +113,7 @@ def test_nested_loops_end_within_their_budget() -> None:
         failure("args.l.all(x, args.s + args.s != '')", {"l": numbers, "s": "x" * 100_000}) == "EXPRESSION_TOO_COSTLY"
     )
     assert failure("args.l.all(x, !(x in args.m))", {"l": numbers, "m": ["a"] * 100_000}) == "EXPRESSION_TOO_COSTLY"
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.requirement("S14", "G13")
@@ -116,18 +138,6 @@ def test_value_nested_without_end_does_not_end_the_process() -> None:
         inner["a"] = {}
         inner = inner["a"]
     assert failure("args.a == args.a", deep) == "EXPRESSION_TOO_COSTLY"
-
-
-def test_open_expression_takes_its_variables_from_the_text() -> None:
-    signal = compile_open_expression("review_aggregate.p0_unresolved == 0 && tests.green == true")
-    assert isinstance(signal, Expression)
-    assert signal.variables == {"review_aggregate", "tests"}
-    values = {"review_aggregate": {"p0_unresolved": 0}, "tests": {"green": True}}
-    assert signal.evaluate(values) is True
-
-
-def test_open_expression_refuses_plain_language() -> None:
-    assert isinstance(compile_open_expression("when the tests are green"), ExpressionProblem)
 
 
 @pytest.mark.requirement("S25")

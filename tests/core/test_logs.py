@@ -6,7 +6,6 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -19,17 +18,10 @@ SECRET = "sk-live-" + "a1B2" * 8
 
 
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
+def written() -> io.StringIO:
     stream = io.StringIO()
-    root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
-    handlers, level, showwarning = root.handlers, root.level, warnings.showwarning
     configure_logs("info", LogRedaction().text, stream)
-    yield stream
-    structlog.reset_defaults()
-    logging.captureWarnings(False)
-    warnings.showwarning, root.handlers, logging.raiseExceptions = showwarning, handlers, True
-    root.setLevel(level)
-    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
+    return stream
 
 
 def _fail(key: str) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.forks import holdfast_command
 from tests.postgres import free_port
 from tests.server import ROOT, clean_environment
 
@@ -95,10 +96,7 @@ def _commands(block: Block, folder: Path, number: int) -> str:
 
 
 def _bash(script: str, folder: Path, port: int) -> "subprocess.CompletedProcess[str]":
-    tools = folder / "bin"
-    tools.mkdir(exist_ok=True)
-    (tools / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m app.main "$@"\n')
-    (tools / "holdfast").chmod(0o755)
+    tools = holdfast_command(folder)
     (tools / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tools / "python").chmod(0o755)
     for path in folder.glob("block_*.py"):

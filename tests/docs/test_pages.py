@@ -9,11 +9,30 @@ from pathlib import Path
 import pytest
 
 from tests.docs.console import Step, fits, run_page, steps_of
+from tests.forks import holdfast_command
 from tests.server import ROOT, ServerProcess, clean_environment
 
 ADDRESS = "http://127.0.0.1:8700"
 """Where the pages say that the server is."""
-PAGES = ["docs/http.md", "docs/commands.md", "docs/ui-events.md", "docs/evidence.md", "docs/undo.md"]
+PAGES = [
+    "docs/http.md",
+    "docs/commands.md",
+    "docs/ui-events.md",
+    "docs/evidence.md",
+    "docs/undo.md",
+    "docs/mcp.md",
+    "docs/agui.md",
+    "docs/a2a.md",
+    "docs/langgraph.md",
+    "docs/jobs.md",
+    "docs/sessions.md",
+]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Of the shell that runs a page: `holdfast` is a command, and so is what the environment has installed."""
+    programs = [str(holdfast_command(folder)), str(Path(sys.executable).parent), os.environ["PATH"]]
+    return clean_environment() | {"PATH": os.pathsep.join(programs)}
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +50,19 @@ def test_the_commands_of_a_page_print_what_it_says(page: str, server: ServerProc
     missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"the pages use {', '.join(missing)}")
-    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # `holdfast` is among them
-    environment = clean_environment() | {"PATH": programs}
-    steps = run_page(ROOT / page, {ADDRESS: server.url}, environment, tmp_path)
+    steps = run_page(ROOT / page, {ADDRESS: server.url}, _environment(tmp_path), tmp_path)
     assert len(steps) >= 5
 
 
 @pytest.mark.requirement("HK-17", "HK-18", "HK-20", "HK-21", "HK-22", "HK-23", "HK-33")
 @pytest.mark.parametrize(
     ("page", "workspace", "least"),
-    [("docs/evaluations.md", "judged", 15), ("workspaces/guarded/README.md", "guarded", 13)],
+    [
+        ("docs/evaluations.md", "judged", 15),
+        ("workspaces/guarded/README.md", "guarded", 13),
+        ("docs/schedules.md", "release-notes", 8),
+        ("docs/webhooks.md", "release-notes", 9),
+    ],
 )
 def test_the_commands_of_a_page_with_its_own_workspace_print_what_it_says(
     tmp_path: Path, page: str, workspace: str, least: int
@@ -49,9 +71,8 @@ def test_the_commands_of_a_page_with_its_own_workspace_print_what_it_says(
     if missing:
         pytest.skip(f"the pages use {', '.join(missing)}")
     server = ServerProcess.start(tmp_path / "data", None, ROOT / "workspaces" / workspace)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     try:
-        steps = run_page(ROOT / page, {ADDRESS: server.url}, clean_environment() | {"PATH": path}, tmp_path)
+        steps = run_page(ROOT / page, {ADDRESS: server.url}, _environment(tmp_path), tmp_path)
     finally:
         server.stop()
     assert len(steps) >= least
@@ -63,11 +84,8 @@ def test_the_commands_of_the_page_on_workflows_print_what_it_says(tmp_path: Path
     if missing:
         pytest.skip(f"the pages use {', '.join(missing)}")
     server = ServerProcess.start(tmp_path / "data", None, ROOT / "workspaces" / "release-notes")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     try:
-        steps = run_page(
-            ROOT / "docs/workflows.md", {ADDRESS: server.url}, clean_environment() | {"PATH": path}, tmp_path
-        )
+        steps = run_page(ROOT / "docs/workflows.md", {ADDRESS: server.url}, _environment(tmp_path), tmp_path)
     finally:
         server.stop()
     assert len(steps) >= 8

@@ -2,14 +2,14 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.evals.judged import agent, write
-from tests.server import ROOT, ServerProcess, clean_environment
+from tests.forks import run_holdfast
+from tests.server import ServerProcess, clean_environment
 
 Holdfast = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -20,10 +20,7 @@ def holdfast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
     server = ServerProcess.start(folder / "data", None, write(folder, agent("clerk", "[{evaluator: polite}]")))
 
     def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "app.main", *arguments, "--url", server.url]
-        return subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, env=clean_environment(), timeout=60, check=False
-        )
+        return run_holdfast(*arguments, "--url", server.url, environment=clean_environment())
 
     try:
         yield call

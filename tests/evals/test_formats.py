@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.core.errors import Failure
 from app.evals.cases import Case, cases_of, to_lines
 from app.evals.formats import read_jsonl, read_yaml, write_yaml
+from tests.examples import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t"), max_size=30)
 JSON = st.recursive(
@@ -33,13 +34,13 @@ CASES = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(CASES)
 def test_jsonl_is_read_as_it_was_written(cases: list[Case]) -> None:
     assert read_jsonl(to_lines(cases)) == cases
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(CASES)
 def test_yaml_is_read_as_it_was_written(cases: list[Case]) -> None:
     assert read_yaml(write_yaml("d", cases)) == cases

@@ -75,7 +75,7 @@ async def test_verdicts_survive_a_killed_server_and_are_recorded_once(settings: 
             answer = await client.post(f"/api/interrupts/{waits['waitingOn'][0]}/answer", json={"decision": "approve"})
             assert answer.status_code == 200, answer.text
             assert (await reached(client, waits["id"]))["output"] == "Go away, you fool."
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while not await events_of(client, shadowed["threadId"], "gate.evaluated"):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)  # a thread's event; the next request tells
             for run in (shadowed, blocked, waits):

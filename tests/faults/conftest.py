@@ -1,5 +1,6 @@
 """What the fault tests counted, printed at the end of a session: `make faults` is read by people."""
 
+import contextlib
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,24 @@ class Report(Protocol):
 @pytest.fixture
 def witness(tmp_path: Path) -> Witness:
     return Witness(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def say(pytestconfig: pytest.Config) -> Report:
+    """Prints a line at once, also while pytest keeps what tests print: of tests that take long."""
+
+    def say(line: str) -> None:
+        capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+        with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            print(f"\n{line}", end="", flush=True)
+
+    return say
+
+
+@pytest.fixture(scope="session")
+def conclude(pytestconfig: pytest.Config) -> Report:
+    """Keeps a line about several tests for the closing report."""
+    return lambda line: pytestconfig.stash.setdefault(_COUNTED, []).append(line)
 
 
 @pytest.fixture

@@ -20,17 +20,18 @@ from app.core.settings import Settings
 from app.events.catalog.request import RequestQueued
 from app.store.engine import DELTA_COLUMNS, EVENT_COLUMNS, Database, Row, Sql, Tx
 from tests.faults.points import Passing
+from tests.forks import PRELOADED
 from tests.waiting import until
 
 T = TypeVar("T")
 
-START_SECONDS: Final = 30.0
-STOP_SECONDS: Final = 30.0
+START_SECONDS: Final = 100.0
+STOP_SECONDS: Final = 60.0
 _THREAD, _RUN, _TYPE, _PAYLOAD = (EVENT_COLUMNS.index(name) for name in ("thread_key", "run_id", "type", "payload"))
 assert DELTA_COLUMNS[_THREAD] == "thread_key"
 
 _processes = multiprocessing.get_context("forkserver")
-_PRELOADED: Final = ["app.cli.serve", "app.main", "tests.faults.doomed"]
+_PRELOADED: Final = [*PRELOADED, "app.main", "tests.faults.doomed", "tests.faults.looked_around"]
 _processes.set_forkserver_preload(_PRELOADED)
 
 
@@ -137,12 +138,15 @@ def _serve(arguments: list[str], output: str, point: Point | None, environment: 
         del os.environ[name]
     os.environ.update(environment)
     from app.cli.application import app
+    from app.cli.named_command import named_command
     from app.wiring import store as wiring
+    from tests.patience import be_patient
 
+    be_patient()
     if point is not None:
         opened = wiring.open_database
         wiring.open_database = lambda settings: _DoomedDatabase(opened(settings), point)
-    app(["serve", "--port", "0", *arguments])
+    named_command(app, ["serve"])(["serve", "--port", "0", *arguments])
 
 
 class Server:

@@ -45,6 +45,10 @@ class PersistentClient:
         async with _http(url) as http:
             await asyncio.gather(*(self._see_through(http, one) for one in wanted))
 
+    async def submit_everything(self, url: str) -> None:
+        async with _http(url) as http:
+            await asyncio.gather(*(self._submit(http, one) for one in self.wanted))
+
     async def see_everything_through(self, url: str) -> None:
         await self.see_through(url, *(wanted for wanted in self.wanted if wanted.end is None))
 

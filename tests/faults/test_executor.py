@@ -61,7 +61,7 @@ async def test_runs_that_a_full_store_cut_off_neither_spin_nor_wait_for_their_le
     async with _opened(one_at_a_time, backend, monkeypatch) as (holdfast, database):
         running = await holdfast.service.submit(LOCAL, Submission("echo", "hello"))
         waiting = await holdfast.service.submit(LOCAL, Submission("echo", "hello"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await backend.said_one.wait()
         database.refuse = StorageFull()
         backend.go_on.set()

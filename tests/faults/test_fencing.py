@@ -92,13 +92,13 @@ async def test_a_zombie_executor_says_nothing_more_and_its_run_ends_once(setting
     async with open_holdfast(settings, backends={"echo": backend}) as holdfast:
         run = await holdfast.service.submit(LOCAL, Submission("echo", "hello"))
         assert isinstance(run, Run)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await backend.started.wait()
         store = holdfast.store
         fresh = await _take_over(store, run.id, run.thread_id, 2)
         await store.recorder.record(fresh, request.RequestCompleted(output="mine"))
         backend.go_on.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await backend.ended.wait()
         assert backend.spoke is False
         events = await store.reader.run_events(DEFAULT_TENANT, run.id, 0, 100)
@@ -113,7 +113,7 @@ async def test_a_run_that_does_not_end_in_time_is_given_back_and_taken_at_once(s
     async with open_holdfast(settings, backends={"echo": backend}) as first:
         run = await first.service.submit(LOCAL, Submission("echo", "hello"))
         assert isinstance(run, Run)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await backend.started.wait()
         await first.executor.drain(0.1)
     backend.go_on.set()

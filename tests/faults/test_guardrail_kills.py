@@ -241,6 +241,6 @@ async def _approve_all(client: httpx2.AsyncClient, run_id: str) -> dict[str, Any
 
 
 async def _left(client: httpx2.AsyncClient, run_id: str, asked: list[str]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while (await client.get(f"/api/runs/{run_id}")).json().get("waitingOn") == asked:  # noqa: ASYNC110
             await asyncio.sleep(0.02)  # the answer is stored; the run shows it with its next event

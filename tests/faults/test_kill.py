@@ -90,7 +90,7 @@ async def _assert_a_resuming_subscriber_misses_nothing(store: Store, published: 
         if after == last_seq:
             continue
         seen: list[int] = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             async for batch in follow(store.hub, store.reader.events, DEFAULT_TENANT, thread_id, after):
                 seen += [event.seq for event in batch]
                 if seen[-1] >= last_seq:

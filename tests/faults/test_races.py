@@ -73,11 +73,16 @@ async def test_cancel_against_complete_ends_each_run_once(settings: Settings, wi
     async with opened(settings, witness.workspace) as holdfast:
         listener = Listener(holdfast.store.hub)
 
+        accepted: set[str] = set()
+
         async def race(number: int) -> str:
             run_id = await submitted(holdfast, "echo", "a few words")
             # From at once to about when it is done.
             await asyncio.sleep(number % AT_ONCE * 0.004)
-            assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run_id), Rejected)
+            answer = await holdfast.lifecycle.cancel(LOCAL, run_id)
+            assert not isinstance(answer, Rejected)
+            if answer.cancel_requested_at is not None:
+                accepted.add(run_id)
             return run_id
 
         ends: Counter[str] = Counter()
@@ -86,6 +91,8 @@ async def test_cancel_against_complete_ends_each_run_once(settings: Settings, wi
             await listener.until(runs)
             listener.assert_one_end_each(runs)
             ends.update(listener.types(run_id)[-1] for run_id in runs)
+            cancelled = {run_id for run_id in runs if listener.types(run_id)[-1] == request.RequestCancelled.type}
+            assert cancelled == accepted & set(runs), "an accepted cancel is the end, and none ends without one"
         assert ends.total() == races
         both = {request.RequestCompleted.type, request.RequestCancelled.type}
         assert ends.keys() <= both and (races < FULL or ends.keys() == both), f"not a race: {ends}"

@@ -130,7 +130,7 @@ def _balancer(servers: list[str]) -> Iterator[str]:
     if program is None:
         pytest.skip("haproxy is not installed (Debian: apt-get install haproxy)")
     port = free_port()
-    names = {f"SERVER_{number}": server for number, server in enumerate(servers, 1)}
+    names = {f"SERVER_{number}": server for number, server in enumerate(servers, 1)} | {"NAMESERVER": "127.0.0.1:53"}
     process = subprocess.Popen(
         [program, "-db", "-f", str(ROOT / "deploy/compose/haproxy.cfg")],
         env={"LISTEN": f"127.0.0.1:{port}", **names}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -8,15 +8,19 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import httpx2
 import pytest
 
 from app.store.migrate import NEWEST
+from tests.forks import run_holdfast
 from tests.postgres import PostgresServer
 from tests.server import ROOT, ServerProcess, clean_environment, secret_file
+
+_MIGRATE: Final = "app/store/migrate.py"
+_KNOWN: Final = re.compile(r'NEWEST: Final = "(\d+)"')
 
 
 def _git(*arguments: str) -> bytes:
@@ -24,20 +28,16 @@ def _git(*arguments: str) -> bytes:
 
 
 def _preceding() -> str:
-    """The last commit before the newest migration: its version knows the revision before."""
+    """The newest commit whose version knows only an earlier revision. A migration may have been renumbered since."""
     try:
         shallow = _git("rev-parse", "--is-shallow-repository").strip() == b"true"
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this is not a git checkout, so the preceding version is not here")
-    (newest,) = (ROOT / "migrations" / "versions").glob(f"{NEWEST}_*.py")
-    added = _git("log", "--diff-filter=A", "--format=%H", "--", str(newest.relative_to(ROOT))).decode().split()
-    if not added and not shallow:
-        return "HEAD"  # the migration is not committed yet
-    try:
-        return _git("rev-parse", "--verify", "--quiet", f"{added[-1]}^").decode().strip()
-    except (IndexError, subprocess.CalledProcessError):
-        assert shallow
-        pytest.skip("this is a shallow clone without the preceding version: git fetch --unshallow")
+    for commit in _git("log", "--format=%H", "--", _MIGRATE).decode().split():
+        if (known := _KNOWN.search(_git("show", f"{commit}:{_MIGRATE}").decode())) is not None and known[1] < NEWEST:
+            return commit
+    assert shallow
+    pytest.skip("this is a shallow clone without the preceding version: git fetch --unshallow")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def old_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("preceding")
     with tarfile.open(fileobj=io.BytesIO(_git("archive", _preceding()))) as files:
         files.extractall(folder, filter="data")
-    known = re.search(r'NEWEST: Final = "(\d+)"', (folder / "app" / "store" / "migrate.py").read_text())
+    known = _KNOWN.search((folder / _MIGRATE).read_text())
     assert known is not None and known[1] < NEWEST
     return folder
 
@@ -63,10 +63,9 @@ class OldServer(ServerProcess):
             "HOLDFAST_SECRET_FILE": str(secret_file(data_dir)),
         }  # fmt: skip
         with errors.open("ab") as sink:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=sink, text=True, env=environment, cwd=code
-            )
-        server = cls(process, data_dir, errors)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sink, env=environment, cwd=code)
+        assert process.stdout is not None
+        server = cls(process, process.stdout, data_dir, errors)
         assert server._listening.wait(60) and server.url, server.errors()
         return server
 
@@ -137,10 +136,7 @@ def test_the_preceding_version_goes_on_beside_this_one(old_code: Path, database:
             # The database is of a newer version and supports this one: a rollback of one server works.
             old = OldServer.start_old(old_code, tmp_path / "old", database)
             _run(old.url, thread)
-            verified = subprocess.run(
-                [sys.executable, "-m", "app.main", "log", "verify", thread, "--url", new.url],
-                cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False, timeout=60,
-            )  # fmt: skip
+            verified = run_holdfast("log", "verify", thread, "--url", new.url, environment=clean_environment())
             assert verified.returncode == 0, verified.stderr + verified.stdout
         finally:
             new.stop()

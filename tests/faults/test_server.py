@@ -39,7 +39,7 @@ async def test_a_killed_server_ends_every_run_it_accepted(settings: Settings, ki
                 for number in range(CLIENTS):
                     tasks.create_task(client.submit_until_it_dies(LONG if number % 2 else f"short {number}"))
                 # Some have ended by now, some are under way, some wait: the kill meets all of them.
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(30):
                     await client.several.wait()
                     await ends(url, list(client.accepted.values())[:1])
                 await server.kill()
@@ -89,7 +89,7 @@ async def test_a_terminated_server_says_so_and_loses_no_run(settings: Settings, 
             await client.submit(LONG * 2)
             server.signal(signal.SIGTERM)
             turned_away = await _until_not_ready(http)
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(30):
                 await _until_closed(socket)
             assert socket.close_code == 1012
         assert await server.end() == 0, server.said
@@ -111,7 +111,7 @@ async def _until_closed(socket: ClientConnection) -> None:
 
 
 async def _until_not_ready(http: httpx2.AsyncClient) -> bool:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 answer = await http.get("/readyz")

@@ -10,13 +10,14 @@ import re
 import resource
 import socket as sockets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
 from app.core.settings import Settings
 from tests.clients import receive
@@ -44,11 +45,24 @@ async def _run(client: httpx2.AsyncClient, thread_id: str, text: str) -> int:
 
 async def _slice(server: ServerProcess, thread_id: str, after: int, count: int) -> list[str]:
     """Some frames after a cursor; then the connection is lost."""
-    async with connect(f"{server.stream_url}?threadId={thread_id}&afterSeq={after}&types=runtime.*") as socket:
-        await receive(socket, 30)
-        frames = [(await receive(socket, 30))["id"] for _ in range(count)]
-        socket.transport.abort()
+    frames: list[str] = []
+    while not frames:
+        async with connect(f"{server.stream_url}?threadId={thread_id}&afterSeq={after}&types=runtime.*") as socket:
+            with _unless_too_slow():
+                await receive(socket, 30)
+                frames = [(await receive(socket, 30))["id"] for _ in range(count)]
+            socket.transport.abort()
     return frames
+
+
+@contextlib.contextmanager
+def _unless_too_slow() -> Iterator[None]:
+    """A reader on a busy machine may be told to come back where it was (1013)."""
+    try:
+        yield
+    except ConnectionClosedError as closed:
+        if closed.rcvd is None or closed.rcvd.code != 1013:
+            raise
 
 
 async def _with_cuts(server: ServerProcess, thread_id: str, until: int, dice: random.Random) -> list[tuple[int, int]]:
@@ -57,13 +71,14 @@ async def _with_cuts(server: ServerProcess, thread_id: str, until: int, dice: ra
     query = "afterSeq=0"
     while True:
         async with connect(f"{server.stream_url}?threadId={thread_id}&{query}") as socket:
-            await receive(socket, 30)
-            for _ in range(dice.randrange(1, 400)):
-                frame = await receive(socket, 30)
-                seen.append((frame["seq"], frame["part"]))
-                if frame["last"] and frame["seq"] == until:
-                    return seen
-            query = f"afterSeq={seen[-1][0]}&afterPart={seen[-1][1]}"
+            with _unless_too_slow():
+                await receive(socket, 30)
+                for _ in range(dice.randrange(1, 400)):
+                    frame = await receive(socket, 30)
+                    seen.append((frame["seq"], frame["part"]))
+                    if frame["last"] and frame["seq"] == until:
+                        return seen
+            query = f"afterSeq={seen[-1][0]}&afterPart={seen[-1][1]}" if seen else query
             socket.transport.abort()
 
 

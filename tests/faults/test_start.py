@@ -15,11 +15,16 @@ import asyncpg
 import pytest
 
 from app.core.settings import Settings
+from app.events.ports import StorageDown
+from app.store import migration_turn
 from app.store.folder import FolderLocked
 from app.store.migrate import NEWEST, SchemaNewer, migrate
+from app.store.migration_turn import MigrationLocked
 from app.wiring.store import open_store
+from tests.databases import create_database
 from tests.faults.processes import ROOT, flags, serving, started
-from tests.postgres import PostgresServer
+from tests.faults.replicas.proxy import FaultyProxy
+from tests.postgres import PostgresServer, empty_settings
 from tests.server import secret_file
 
 _MIGRATE = "tests.faults.migrator"
@@ -166,3 +171,75 @@ async def test_a_data_folder_in_use_is_refused_and_free_again_after_a_kill(tmp_p
         await server.kill()
     async with open_store(settings):
         pass
+
+
+@pytest.mark.requirement("G20")
+async def test_a_server_does_not_wait_for_ever_for_another_one_to_migrate(
+    postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration_turn, "WAIT_SECONDS", 0.2)
+    empty = await empty_settings(postgres_server, "turns", tmp_path)
+    suspended = await asyncpg.connect(empty.database_url)  # a server that was stopped in the middle
+    try:
+        await migration_turn.take_turn(suspended)
+        with pytest.raises(MigrationLocked) as refused:
+            await migrate(empty)
+        number = await suspended.fetchval("SELECT pg_backend_pid()")
+        assert refused.value.code == "MIGRATION_LOCKED" and refused.value.failure.retryable
+        assert f"Postgres calls {number}, from 127.0.0.1, connected for " in refused.value.failure.message
+        assert await _state(empty) == (0, None)
+        await _set(empty, f"SELECT pg_terminate_backend({number}, 30000)")  # the remedy
+        await migrate(empty)
+    finally:
+        suspended.terminate()
+    assert (await _state(empty))[1] == NEWEST
+
+
+async def test_a_server_that_waits_for_its_turn_to_migrate_says_so_when_the_database_goes(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    empty = await empty_settings(postgres_server, "lost_turns", tmp_path)
+    migrating = await asyncpg.connect(empty.database_url)
+    try:
+        await migration_turn.take_turn(migrating)
+        waiting = asyncio.create_task(migrate(empty))
+        waits = "SELECT pg_terminate_backend(pid, 30000) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        async with asyncio.timeout(30):
+            while not await migrating.fetchval(waits):  # Postgres has no event for it
+                await migrating.execute("SELECT pg_sleep(0.02)")
+        with pytest.raises(StorageDown):
+            await waiting
+    finally:
+        migrating.terminate()
+
+
+async def test_a_server_waits_for_a_database_that_does_not_answer_yet(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """As in a fail-over: whoever starts servers would wait ever longer after each one that gave up."""
+    await create_database(postgres_server, "late_database")
+    proxy = await FaultyProxy(postgres_server.port).start()
+    proxy.freeze()
+    url = f"postgresql://postgres@127.0.0.1:{proxy.port}/late_database"
+    variables = {"HOLDFAST_SECRET_FILE": str(secret_file(tmp_path))}
+    arguments = ["serve", "--port", "0", "--data-dir", str(tmp_path), "--database-url", url]
+    try:
+        async with started("app.main", *arguments, variables=variables) as child:
+            while "start.waits" not in await child.line("{", 60):
+                pass
+            proxy.thaw()
+            await child.line("listening on ", 60)
+    finally:
+        await proxy.close()
+
+
+async def test_a_server_does_not_wait_for_a_database_that_refuses_it(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """A wrong URL is said at once."""
+    url = postgres_server.url("there_is_no_such_database")
+    variables = {"HOLDFAST_SECRET_FILE": str(secret_file(tmp_path))}
+    arguments = ["serve", "--port", "0", "--data-dir", str(tmp_path), "--database-url", url]
+    async with started("app.main", *arguments, variables=variables) as child:
+        assert await child.end() == 1
+        assert "STORAGE_DOWN" in child.said and "start.waits" not in child.said

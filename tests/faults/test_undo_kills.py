@@ -19,20 +19,23 @@ from tests.store_equals_replay import assert_tables_equal_replay
 from tests.undo_world import World, make_workspace, payments, plan
 
 _TRACE: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+_ACTIONS: Final = 4
 POINTS: Final = [
-    (side, type_)
-    for type_ in (
-        artifact.UndoPlanned.type,
-        request.RequestStarted.type,
-        tool.ToolInvoked.type,
-        tool.ToolResulted.type,
-        artifact.UndoActionCompleted.type,
-        artifact.UndoCompleted.type,
-        request.RequestCompleted.type,
+    (side, type_, number)
+    for type_, count in (
+        (artifact.UndoPlanned.type, 1),
+        (request.RequestStarted.type, 1),
+        (tool.ToolInvoked.type, _ACTIONS),
+        (tool.ToolResulted.type, _ACTIONS),
+        (artifact.UndoActionCompleted.type, _ACTIONS),
+        (artifact.UndoCompleted.type, 1),
+        (request.RequestCompleted.type, 1),
     )
+    for number in range(1, count + 1)
     for side in ("before", "after")
 ]
-QUICK: Final = [("before", tool.ToolResulted.type), ("after", tool.ToolResulted.type)]
+"""Both sides of the commit of every event of an undo."""
+QUICK: Final = [("before", tool.ToolResulted.type, 1), ("after", tool.ToolResulted.type, 3)]
 
 
 @pytest.mark.requirement("HK-37", "G4", "G5")
@@ -46,8 +49,8 @@ async def test_a_server_killed_during_an_undo_goes_on_and_takes_nothing_back_twi
         world = World(settings, make_workspace(tmp_path / "workspace", shop), shop)
         bought: dict[str, Any] | None = None
         planned: dict[str, Any] = {}
-        for number, (side, type_) in enumerate(points):
-            point = Point(side, type_, f"doomed-{number}-")  # type: ignore[arg-type]  # one of two
+        for number, (side, type_, which) in enumerate(points):
+            point = Point(side, type_, f"doomed-{number}-", which)  # type: ignore[arg-type]  # one of two
             async with server(settings, world.workspace, point) as doomed:
                 async with httpx2.AsyncClient(base_url=doomed.url, timeout=30) as client:
                     await _see_through(world, client, bought, planned)
@@ -56,7 +59,7 @@ async def test_a_server_killed_during_an_undo_goes_on_and_takes_nothing_back_twi
                     assert bought is not None and bought["status"] == "completed", bought
                     assert world.seen() == {"files": {"a.txt": b"one"}, "balance": 12, "seats": ["1A"]}
                     planned = await plan(client, bought)
-                    assert len(planned["actions"]) == 4
+                    assert len(planned["actions"]) == _ACTIONS
                     with contextlib.suppress(httpx2.HTTPError):
                         body = {"planHash": planned["planHash"]}
                         headers = {"traceparent": _TRACE, "x-request-id": point.word}
@@ -84,7 +87,7 @@ async def _see_through(
         undos = [(await client.post(address, json={"planHash": planned["planHash"]})).json()]
     ended = await reached(client, undos[0]["id"])
     assert (ended["status"], ended["output"]["verdict"]) == ("completed", "done"), ended
-    assert len(ended["output"]["executed"]) == 4
+    assert len(ended["output"]["executed"]) == _ACTIONS
     export = read_export((await client.get(f"/api/threads/{bought['threadId']}/export")).content.splitlines())
     assert isinstance(verify(export.events, export.head), Head)
     assert world.seen() == {"files": {}, "balance": 0, "seats": []}

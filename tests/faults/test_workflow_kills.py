@@ -28,7 +28,7 @@ from tests.scenarios.flows import make_workspace
 MARK: Final = "MARK-OF-THE-RUN"
 INPUT: Final = {"mark": MARK, "items": ["a", "b", "c"]}
 LINES: Final = ("one @", "three a @", "three b @", "three c @", "leaf wrote two @")
-SOME: Final = {False: 5, True: 9}
+SOME: Final = {False: 13, True: 23}
 """Without `faults`: after each so many events, on SQLite and on Postgres."""
 
 

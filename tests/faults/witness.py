@@ -3,6 +3,7 @@
 The lines are a plain file next to the database: they stay when the process goes, and nothing in `app/` reads them.
 """
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 from app.core.resources import shipped
 
 _MODULE: Final = '''
+import contextlib
 import os
 import signal
 import time
@@ -26,6 +28,9 @@ def act(text: str, ctx) -> dict:
     os.write(file, line)
     os.close(file)
     first = ctx.call_id.encode() not in known
+    if "always kill" in text:
+        with contextlib.suppress(FileNotFoundError):
+            open(PLACE + ".gate").close()
     if ("die inside" in text and first) or "always kill" in text:
         os.kill(os.getpid(), signal.SIGKILL)
     if "slowly" in text:
@@ -118,12 +123,22 @@ class Witness:
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "workspace"
         self._lines = folder / "executions"
+        self._gate = folder / "executions.gate"
         shutil.copytree(shipped("workspaces") / "demo", self.workspace)
         (self.workspace / "witness.py").write_text(_MODULE.format(place=str(self._lines)))
         tools = "".join(_TOOL.format(name=name, effect=effect, approval=approval) for name, effect, approval in _TOOLS)
         (self.workspace / "tools" / "witness.yaml").write_text(tools)
         (self.workspace / "models" / "script.yaml").write_text(_AGENT)
         (self.workspace / "models" / "summing.yaml").write_text(_SUMMING)
+
+    def shut_gate(self) -> None:
+        """No tool kills its server before `open_gate`: it waits in the opening of a pipe that nobody writes to."""
+        os.mkfifo(self._gate)
+
+    def open_gate(self) -> None:
+        writer = os.open(self._gate, os.O_RDWR)
+        self._gate.unlink()
+        os.close(writer)
 
     def executions(self) -> list[Executed]:
         lines = self._lines.read_text().splitlines() if self._lines.exists() else []

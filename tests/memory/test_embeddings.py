@@ -22,9 +22,12 @@ from app.models.embeddings import BATCH, Embedder, scripted_vector
 from app.outside.http import HttpClient
 from app.runtime.intake.memory_desk import MemoryPlace, NewRecord
 from app.workspace.specs.model import ModelSpec
+from tests.databases import create_database
 from tests.memory.embedding_process import meaning
 from tests.memory.workspaces import agent, memory, model, rule, write
+from tests.postgres import PostgresServer
 from tests.runs import ended, events_until, opened, payloads, submit
+from tests.server import secret_file
 
 PLACE = "default/clerk/local"
 
@@ -38,8 +41,17 @@ class EmbeddingServer:
         self.status = 503
         self.answer: Any = None
         self.url = ""
+        self.at_once = self.most_at_once = 0
 
     async def handle(self, request: web.Request) -> web.Response:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await self._answered(request)
+        finally:
+            self.at_once -= 1
+
+    async def _answered(self, request: web.Request) -> web.Response:
         body = await request.json()
         if request.path.endswith("batchEmbedContents"):
             texts = [one["content"]["parts"][0]["text"] for one in body["requests"]]
@@ -232,6 +244,65 @@ async def test_a_tenant_pays_for_searches_of_clients_from_its_day_also_after_a_r
             assert isinstance(by_words, list) and len(by_words) == 1 and len(server.asked) == 2
 
 
+def limited(server: EmbeddingServer, limits: dict[str, int], seconds: float = 30) -> ModelConfig:
+    spec = {"provider": "openai", "model": "small", "baseUrl": server.url, "limits": limits}
+    return model_config("words", ModelSpec.model_validate(spec | {"timeouts": {"totalSeconds": seconds}}))
+
+
+async def test_no_more_embeddings_are_asked_for_at_once_than_the_model_allows() -> None:
+    async with embedding_server() as server, embedder() as (made, _):
+        one_at_a_time = limited(server, {"concurrency": 1})
+        tenants = ["acme", "acme", "acme", "beta"]
+        asked = [made.embed(one_at_a_time, [f"text {n}"], None, tenant) for n, tenant in enumerate(tenants)]
+        assert all(answer.failure is None for answer in await asyncio.gather(*asked))
+        assert server.most_at_once == 1
+        # Tenants take turns: the one that came last does not wait for all of the other.
+        assert server.asked.index(["text 3"]) < server.asked.index(["text 2"])
+
+
+@pytest.mark.parametrize("limits", [{"requestsPerMinute": 1}, {"tokensPerMinute": 10}])
+async def test_embeddings_over_the_rate_of_their_model_wait_and_are_not_made_when_that_takes_too_long(
+    limits: dict[str, int],
+) -> None:
+    async with embedding_server() as server, embedder() as (made, pauses):
+        assert (await made.embed(limited(server, limits), ["tea"])).failure is None
+        budget = LocalBudget(tokens=900, cost_usd=1.0, calls=0)
+        late = (await made.embed(limited(server, limits, 0.05), ["a dog"], budget)).failure
+        assert late is not None and late.code == "MODEL_QUEUE_FULL" and pauses == []
+        assert len(server.asked) == 1 and budget.used_tokens == 0
+
+
+async def test_a_run_waits_for_the_rate_of_embeddings_only_so_long_and_then_finds_by_words(
+    settings: Settings, tmp_path: Path
+) -> None:
+    limits = ", limits: {requestsPerMinute: 1}, timeouts: {totalSeconds: 2}"
+    async with embedding_server() as server:
+        async with opened(settings, workspace(tmp_path / "ws", "openai", server.url, limits)) as holdfast:
+            await ended(holdfast, await submit(holdfast, "clerk", "My automobile is red."))
+            run = await submit(holdfast, "clerk", "Tell me of my automobile")
+            events = await events_until(holdfast, run)
+            assert (await ended(holdfast, run)).output == "It is red." and len(server.asked) == 1
+            assert payloads(events, "memory.plugin.failed")[0]["error"]["code"] == "MODEL_QUEUE_FULL"
+
+
+async def test_servers_with_one_database_share_the_limits_of_an_embedding_model(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    await create_database(postgres_server, "shared_embeddings")
+    url, secret = postgres_server.url("shared_embeddings"), secret_file(tmp_path)
+    settings = Settings(data_dir=tmp_path / "one", database_url=url, secret_file=secret)
+    limits = ", limits: {requestsPerMinute: 1}, timeouts: {totalSeconds: 2}"
+    async with embedding_server() as server:
+        folder = workspace(tmp_path / "ws", "openai", server.url, limits)
+        other = settings.model_copy(update={"data_dir": tmp_path / "other"})
+        place = MemoryPlace("facts", agent="clerk")
+        async with opened(settings, folder) as first, opened(other, folder) as second:
+            await first.memory_desk.search(LOCAL, place, "tea", 5)
+            assert len(server.asked) == 1
+            await second.memory_desk.search(LOCAL, place, "a dog", 5)
+            assert len(server.asked) == 1, "the first server used the minute's only request"
+
+
 async def test_without_the_embedding_server_words_still_find_and_maintenance_catches_up(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -260,7 +331,7 @@ async def test_another_embedding_model_makes_all_vectors_anew_and_the_job_can_be
             await ended(holdfast, await submit(holdfast, "clerk", f"I have the number {number} at home."))
         table: Any = holdfast.memory.table
         (old,) = holdfast.memory.embeddings_in_use("default", holdfast.workspace.current.memories)
-        assert (await table.vector_stamp("default", PLACE, old))[0] == 3
+        assert len(await table.vectors("default", PLACE, old, 0, 10)) == 3
         first = (await table.vectors("default", PLACE, old, 0, 10))[0]
         assert first[1] == scripted_vector("I have the number 0 at home.")
         documents = folder / "all.yaml"
@@ -270,7 +341,7 @@ async def test_another_embedding_model_makes_all_vectors_anew_and_the_job_can_be
         (new,) = holdfast.memory.embeddings_in_use("default", memories)
         assert new != old
         assert await holdfast.maintenance.run(memories, lambda: True) == {}
-        assert (await table.vector_stamp("default", PLACE, old))[0] == 3
+        assert len(await table.vectors("default", PLACE, old, 0, 10)) == 3
         put, stopped = holdfast.memory.put, asyncio.Event()
 
         async def put_one(*asked: Any) -> Any:
@@ -281,11 +352,11 @@ async def test_another_embedding_model_makes_all_vectors_anew_and_the_job_can_be
         with monkeypatch.context() as interrupted:
             interrupted.setattr(holdfast.memory, "put", put_one)
             assert await holdfast.maintenance.run(memories, stopped.is_set) == {"default": {"indexed": 1}}
-        assert (await table.vector_stamp("default", PLACE, new))[0] == 1
+        assert len(await table.vectors("default", PLACE, new, 0, 10)) == 1
         assert await holdfast.maintenance.run(memories) == {"default": {"indexed": 2}}
         assert await holdfast.maintenance.run(memories) == {}
-        assert (await table.vector_stamp("default", PLACE, new))[0] == 3
-        assert (await table.vector_stamp("default", PLACE, old))[0] == 0
+        assert len(await table.vectors("default", PLACE, new, 0, 10)) == 3
+        assert len(await table.vectors("default", PLACE, old, 0, 10)) == 0
 
 
 async def test_the_event_loop_is_not_held_while_the_server_thinks() -> None:

@@ -64,7 +64,8 @@ async def test_runs_suggest_a_skill_that_compiles_once_somebody_accepts_it(setti
     )
     async with opened(settings, folder) as holdfast:
         for number in range(3):
-            await ended(holdfast, await submit(holdfast, "clerk", f"Please refund the order {number}"))
+            done = await ended(holdfast, await submit(holdfast, "clerk", f"Please refund the order {number}"))
+            assert (done.status, done.error) == ("completed", None)
         assert await holdfast.skills.record_new("default") == 1
         assert await holdfast.skills.record_new("default") == 0
         (shown,) = await holdfast.skills.shown(LOCAL)

@@ -1,9 +1,11 @@
 """Vectors: one order on both databases, pgvector's index against an exact search, and Postgres without pgvector."""
 
 import random
+import sqlite3
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from typing import Any
 
 import asyncpg
 import numpy
@@ -12,8 +14,9 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.settings import Settings
 from app.memory.contract import MemoryCandidate, RecordFilter, RunIdentity
-from app.memory.kinds import vector as vector_kind
-from app.memory.kinds.vector import Matrices
+from app.memory.index_entries import index_entry
+from app.memory.kinds import vector_matrices as matrices
+from app.memory.kinds.vector_matrices import Matrices
 from app.models.embeddings import packed
 from app.policy.redaction import CurrentRedaction
 from app.store import memory_pgvector
@@ -79,15 +82,144 @@ async def test_both_databases_give_the_order_of_an_exact_search(
             asked = drawn(chance)
             assert await nearest(table, asked) == exact(vectors, asked, 10)
         # A namespace that is too large to keep is read in pages, with the same result.
-        monkeypatch.setattr(vector_kind, "KEPT_BYTES", 2000)
-        monkeypatch.setattr(vector_kind, "_PAGE", 70)
-        monkeypatch.setattr(vector_kind, "_ON_THE_LOOP", 100)
+        monkeypatch.setattr(matrices, "KEPT_BYTES", 2000)
+        monkeypatch.setattr(matrices, "_PAGE", 70)
+        monkeypatch.setattr(matrices, "_ON_THE_LOOP", 100)
         asked = drawn(chance)
         assert await nearest(table, asked) == exact(vectors, asked, 10)
         await table.unindex("acme", records[0])
         del vectors[records[0].seq]
         gone = struct.pack(f"<{SIZE}f", *([0.0] * SIZE))
         assert records[0].seq not in await nearest(table, gone, COUNT)
+
+
+async def test_a_search_reads_only_the_vectors_that_were_added_since_the_last_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(14)
+    async with filled(settings) as (_, table, vectors, records):
+        read: list[int] = []
+        since, pages = table.vectors_since, table.vectors
+
+        async def counted_since(*asked: Any) -> Any:
+            answer = await since(*asked)
+            read.append(len(answer[1]))
+            return answer
+
+        async def counted(*asked: Any) -> Any:
+            answer = await pages(*asked)
+            read.append(len(answer))
+            return answer
+
+        async def none(*_asked: Any) -> None:
+            """As on a database that cannot search vectors."""
+
+        monkeypatch.setattr(table, "nearest", none)
+        monkeypatch.setattr(table, "vectors_since", counted_since)
+        monkeypatch.setattr(table, "vectors", counted)
+        kept, last = Matrices(table), max(vectors)
+        left_out = {seq: vectors.pop(seq) for seq in sorted(vectors)[-3:]}
+        for seq in left_out:
+            record = next(record for record in records if record.seq == seq)
+            await table.unindex("acme", record)
+
+        async def asked() -> None:
+            read.clear()
+            query = drawn(chance)
+            near = await kept.nearest("acme", PLACE, MODEL, query, 10)
+            assert [seq for seq, _ in near] == exact(vectors, query, 10)
+
+        await asked()
+        assert sum(read) == len(vectors)
+        await asked()
+        assert sum(read) == 0
+        for seq, vector in left_out.items():
+            record = next(record for record in records if record.seq == seq)
+            await table.index("acme", record, index_entry(record.id, f"record {seq}"))
+            await table.put_vectors("acme", PLACE, MODEL, {seq: vector})
+            vectors[seq] = vector
+            await asked()
+            assert sum(read) == 1
+        assert last in vectors
+        # What was taken away, or put again, is not guessed: everything is read once.
+        await table.unindex("acme", records[0])
+        del vectors[records[0].seq]
+        await asked()
+        assert sum(read) >= len(vectors)
+        await asked()
+        assert sum(read) == 0
+        other = records[5].seq
+        vectors[other] = drawn(chance)
+        await table.put_vectors("acme", PLACE, MODEL, {other: vectors[other]})
+        await asked()
+        assert sum(read) >= len(vectors)
+
+
+async def test_a_large_namespace_is_searched_by_bytes_and_ranked_by_what_is_stored(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(15)
+    async with filled(settings) as (_, table, vectors, records):
+        read: list[int] = []
+        pages, chosen = table.vectors, table.vectors_of
+
+        async def counted(*asked: Any) -> Any:
+            answer = await pages(*asked)
+            read.append(len(answer))
+            return answer
+
+        async def counted_of(*asked: Any) -> Any:
+            answer = await chosen(*asked)
+            read.append(len(answer))
+            return answer
+
+        async def none(*_asked: Any) -> None:
+            """As on a database that cannot search vectors."""
+
+        for name, value in (("nearest", none), ("vectors", counted), ("vectors_of", counted_of)):
+            monkeypatch.setattr(table, name, value)
+        # Too large as they are, small enough as bytes.
+        for name, size in (("KEPT_BYTES", 40_000), ("_PAGE", 40), ("_SPARE", 2), ("_CHUNK", 7)):
+            monkeypatch.setattr(matrices, name, size)
+        kept = Matrices(table)
+
+        async def asked() -> None:
+            read.clear()
+            query = drawn(chance)
+            near = await kept.nearest("acme", PLACE, MODEL, query, 3)
+            assert [seq for seq, _ in near] == exact(vectors, query, 3)
+
+        await asked()
+        assert sum(read) == COUNT - 40, "the rest of all of them"
+        for _ in range(30):
+            await asked()
+            assert read == [20], "four times the five that are compared exactly"
+        left_out = max(vectors)
+        record = next(record for record in records if record.seq == left_out)
+        await table.unindex("acme", record)
+        removed = vectors.pop(left_out)
+        await asked()
+        assert sum(read) >= COUNT - 41, "what was taken away is kept nowhere"
+        await table.index("acme", record, index_entry(record.id, "again"))
+        await table.put_vectors("acme", PLACE, MODEL, {left_out: removed})
+        vectors[left_out] = removed
+        await asked()
+        assert read == [20]
+
+
+async def test_the_vectors_of_one_record_are_deleted_by_an_index(settings: Settings) -> None:
+    statement = "DELETE FROM memory_vectors WHERE namespace_key = 1 AND seq = 5"
+    async with filled(settings):
+        if settings.is_postgres:
+            connection = await asyncpg.connect(settings.database_url)
+            # So few rows would be read from the table itself.
+            await connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
+            plan = str(await connection.fetch(f"EXPLAIN {statement}"))
+            await connection.close()
+        else:
+            with closing(sqlite3.connect(settings.sqlite_path)) as file:
+                plan = str(file.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall())
+        assert "memory_vectors_by_record" in plan
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)

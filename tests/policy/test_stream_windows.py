@@ -10,6 +10,7 @@ from app.policy.guardrails.patterns import BoundedPattern, PatternError
 from app.policy.guardrails.pii import PII, NumberScanner, _follows_number, pii_scanners
 from app.policy.guardrails.screen import StreamScanners, StreamScreen
 from app.policy.guardrails.secret_patterns import SECRETS, KnownSecrets, SecretPattern
+from tests.examples import examples
 
 KNOWN = ["hunter2hunter2", "supersecretvalue-" + "z" * 300, "supersec", "aaaaaaaaaaaaab"]
 PIECES = [
@@ -33,7 +34,7 @@ def _through(scanners: StreamScanners, text: str, cuts: list[int], phase: str = 
 
 
 @pytest.mark.requirement("G21", "HK-18")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(TEXTS, st.lists(st.integers(0, 2000), max_size=12), st.sampled_from([PLAIN, RULED]))
 def test_the_cuts_of_a_stream_do_not_change_what_is_found(
     parts: list[tuple[str, str]], cuts: list[int], scanners: StreamScanners
@@ -41,6 +42,14 @@ def test_the_cuts_of_a_stream_do_not_change_what_is_found(
     text = "".join(piece + gap for piece, gap in parts)
     whole = _through(scanners, text, [])
     assert _through(scanners, text, cuts) == whole == _through(scanners, text, list(range(len(text))))
+
+
+@pytest.mark.requirement("G21")
+def test_of_two_tokens_that_are_joined_nothing_is_left() -> None:
+    token = "eyJhbGciOiJI.eyJzdWIiOiIx.abcDEF123-_"
+    for text in (f"{token}-{token} ", f"{token}{token} ", f"{token}.{token} ", f"{token[:24]}-{token} "):
+        for cuts in ([], list(range(len(text)))):
+            assert _through(PLAIN, text, cuts) == "[REDACTED:jwt] "
 
 
 @pytest.mark.requirement("G21")
@@ -68,7 +77,7 @@ GROUPS = ["1", "12 ", "123 ", "1234-", "+", "0", "4111 1111 1111 1111", "x", " "
 
 
 @pytest.mark.requirement("HK-18")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.sampled_from(GROUPS), min_size=40, max_size=160).map("".join))
 def test_a_search_in_slices_finds_what_a_search_in_the_whole_finds(text: str) -> None:
     for scanner in pii_scanners(["card", "phone", "national_id", "ip", "mac"]):

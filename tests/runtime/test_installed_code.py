@@ -78,7 +78,7 @@ async def test_a_run_that_goes_on_after_a_restart_says_whether_installed_code_is
 
 
 async def _resumed(http: httpx2.AsyncClient, run_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(20), http.stream("GET", f"/api/runs/{run_id}/stream") as lines:
+    async with asyncio.timeout(30), http.stream("GET", f"/api/runs/{run_id}/stream") as lines:
         async for _ in lines.aiter_lines():
             pass
     events = (await http.get(f"/api/runs/{run_id}/events")).json()["items"]

@@ -29,7 +29,7 @@ def workspace(folder: Path) -> Path:
 async def ledger(holdfast: Holdfast, type: str, after: int = 0) -> int:
     """Waits for the next ledger entry of a type; returns its seq."""
     store = holdfast.store
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         async for batch in follow(store.hub, store.reader.events, "default", LEDGER_THREAD, after):
             for event in batch:
                 if event.type == type:
@@ -97,14 +97,14 @@ async def test_a_run_resumes_with_the_workspace_it_started_with(settings: Settin
     backend = Recording()
     async with open_holdfast(used, backends={"echo": backend}) as holdfast:
         run = accepted(await holdfast.service.submit(LOCAL, Submission("parrot", "hi")))
-        await asyncio.wait_for(backend.started.wait(), 10)
+        await asyncio.wait_for(backend.started.wait(), 30)
         await holdfast.executor.drain(0)
     (root / "agents" / "parrot.yaml").unlink()
     backend.hang = False
     async with open_holdfast(used, backends={"echo": backend}) as holdfast:
         assert "parrot" not in holdfast.workspace.current.agents
         store = holdfast.store
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, 0):
                 if batch[-1].type == "runtime.request.completed":
                     break

@@ -10,7 +10,7 @@ import pytest
 from app.core.settings import Settings
 from tests.databases import create_database
 from tests.postgres import PostgresServer
-from tests.scenarios import cycles, flows
+from tests.scenarios import cycles, dialects, flows
 from tests.scenarios.proof import assert_replay_equals_tables
 from tests.scenarios.team import make_workspace
 from tests.server import ServerProcess, secret_file
@@ -112,3 +112,18 @@ def cycle_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 async def cycle(cycle_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
     async with httpx2.AsyncClient(base_url=cycle_server.url, timeout=40, verify=False) as client:
         yield client
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def dialect_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The server with the workspace for clients of other protocols."""
+    settings = _empty_database(request.param, request, tmp_path_factory)
+    workspace = dialects.make_workspace(tmp_path_factory.mktemp("dialects") / "workspace")
+    patience = {"HOLDFAST_PERSON_WAIT_SECONDS": dialects.PERSON_WAIT}
+    server = ServerProcess.start(settings.data_dir, settings.database_url, workspace, patience)
+    try:
+        yield server
+        with asyncio.Runner() as runner:
+            runner.run(assert_replay_equals_tables(server.url))
+    finally:
+        server.stop()

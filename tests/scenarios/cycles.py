@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.scenarios import specs
+
 EXAMPLE: Final = Path(__file__).parents[2] / "workspaces" / "brainstorm-cycle"
 
 _IDEA: Final = '{{"topic": "{0}", "ideas": [{{"id": "a", "title": "A"}}], "schema_version": "v1"}}'
@@ -158,11 +160,13 @@ def make_workspace(folder: Path) -> Path:
     quick = "  retry: {attempts: 2, initialDelaySeconds: 0.01, maxDelaySeconds: 0.05, totalSeconds: 0}\n  script:\n"
     script = models.read_text().replace("streaming: true,", "streaming: true, tools: true,", 1)
     script = script.replace("  script:\n", quick, 1)
-    models.write_text(script.replace("    rules:\n", "    rules:\n" + "".join(_rules()), 1))
+    models.write_text(script.replace("    rules:\n", "    rules:\n" + specs.DELIVERING + "".join(_rules()), 1))
     for name in ("agents", "models", "feature"):
         text = (EXAMPLE.parent / "spec-driven" / f"{name}.yaml").read_text()
         text = text.replace("model: main", "model: spec").replace("{name: main", "{name: spec")
+        text = text.replace("    rules:\n", "    rules:\n" + specs.RULES)
         (folder / f"spec-{name}.yaml").write_text(text)
+    specs.add_documents(folder)
     for name in (*REPLIES, *_TOOLS, "broken"):
         role = "researcher" if name in ("maker", "restless", "prose", "mended", "broken", *_TOOLS) else "reviewer"
         tools = "allowed-tools: [write_file]\n" if name in _TOOLS else ""

@@ -26,6 +26,8 @@ spec:
   model: main
   script:
     rules:
+      - {match: {system: until it shines}, reply: {text: "polished {{ input }}"}}
+      - {match: {system: favourite colour is blue, contains: Which}, reply: {text: It is blue.}}
       - {match: {contains: topics please}, reply: {text: '{"topics": ["a", "b", "c"]}'}}
     default: {text: "wrote {{ input }}"}
 ---
@@ -103,11 +105,39 @@ kind: Hook
 metadata: {name: gate}
 spec: {on: [WorkflowStart, WorkflowComplete], kind: python, entry: "ledger:hook"}
 """
-_GUARDRAIL: Final = """---
+_MORE: Final = """---
 apiVersion: holdfast/v1
 kind: Guardrail
 metadata: {name: nosecrets}
 spec: {kind: regex, action: block, config: {patterns: [secret word]}}
+---
+apiVersion: holdfast/v1
+kind: Evaluator
+metadata: {name: brief}
+spec: {kind: cel, config: {expression: json.text.size() < 8}}
+---
+apiVersion: holdfast/v1
+kind: Memory
+metadata: {name: facts}
+spec: {type: semantic}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: keeper}
+spec: {model: main, instructions: Remember., memory: [facts]}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: polisher}
+spec: {model: main, instructions: Polish., skills: [polish]}
+"""
+_SKILL: Final = """---
+name: polish
+description: Polishes a text.
+triggers: [never said]
+allowed-tools: []
+---
+Polish it until it shines.
 """
 _LEDGER: Final = """
 import asyncio
@@ -273,6 +303,58 @@ FLOWS: Final[dict[str, str]] = {
   guardrails: {output: [nosecrets]}
   nodes: [{id: look, ref: tools.look, with: {text: "{{ input }}"}}]
 """,
+    "beside-a-question": """
+  subworkflows: {}
+  nodes:
+    - {id: inner, ref: workflows.asks}
+    - {id: hold, wait: {seconds: 0.1}}
+    - {id: quick, ref: tools.look, with: {text: quick}}
+    - {id: after, ref: tools.look, with: {text: after}}
+    - {id: both, ref: tools.look, with: {text: "{{ nodes.inner.output.answer }}"}}
+  edges:
+    - {from: START, to: inner}
+    - {from: START, to: hold}
+    - {from: hold, to: quick}
+    - {from: quick, to: after}
+    - {from: inner, to: both}
+    - {from: after, to: both}
+""",
+    "asks-about-each": """
+  subworkflows: {}
+  nodes: [{id: inner, ref: workflows.asks, foreach: input.of}]
+  result: {answers: "{{ nodes.inner.output }}"}
+""",
+    "polished": """
+  nodes:
+    - {id: polish, ref: skills.polish, with: {input: "{{ input }}"}}
+    - {id: named, ref: skills.polish, agent: polisher}
+""",
+    "keeps": """
+  nodes: [{id: keep, ref: agents.keeper, foreach: input.of, concurrency: 1}]
+  result: {said: "{{ nodes.keep.output }}"}
+""",
+    "watched": """
+  guardrails: {input: [nosecrets], toolArguments: [nosecrets]}
+  nodes: [{id: note, ref: tools.note, with: {text: "{{ input.first }} {{ input.second }}"}}]
+""",
+    "gated": """
+  gates: [{evaluator: brief, mode: blocking}]
+  nodes: [{id: look, ref: tools.look, with: {text: "{{ input }}"}}]
+""",
+    "gated-by-a-person": """
+  gates: [{evaluator: brief, mode: blocking, onFail: ask}]
+  nodes: [{id: look, ref: tools.look, with: {text: "{{ input }}"}}]
+""",
+    "soon": """
+  nodes:
+    - {id: hold, wait: {seconds: 0.2}}
+    - {id: note, ref: tools.note, with: {text: "{{ input }}"}}
+""",
+    "later": """
+  nodes:
+    - {id: hold, wait: {seconds: 4}}
+    - {id: note, ref: tools.note, with: {text: "{{ input }}"}}
+""",
     "alone": """
   nodes: [{id: hold, wait: {seconds: 3600}}]
 """,
@@ -296,6 +378,9 @@ def make_workspace(folder: Path, flows: dict[str, str] | None = None, base: str 
     head = "apiVersion: holdfast/v1\nkind: Workflow\nmetadata: {name: %s}\nspec:%s"
     documents = (head % (name, spec) for name, spec in (FLOWS if flows is None else flows).items())
     # Only what lists the guardrail has it: one that nobody asks is a mistake.
-    guardrail = _GUARDRAIL if flows is None else ""
-    (folder / "flows.yaml").write_text("---\n".join(documents) + guardrail)
+    more = _MORE if flows is None else ""
+    (folder / "flows.yaml").write_text("---\n".join(documents) + more)
+    if more:
+        (folder / "skills" / "polish").mkdir(parents=True, exist_ok=True)
+        (folder / "skills" / "polish" / "SKILL.md").write_text(_SKILL)
     return folder

@@ -259,7 +259,7 @@ async def test_an_answer_for_the_session_holds_for_the_same_call_later_in_the_th
     async with setup.caller("anna") as anna:
         before = len(setup.acted("R7"))
         run = await begin(anna, "single", "publish")
-        wrong = await decide(anna, run["waitingOn"][0], "deny", scope="session")
+        wrong = await decide(anna, run["waitingOn"][0], "approve", scope="tenant")
         assert wrong.status_code == 400 and wrong.json()["error"]["code"] == "ANSWER_INVALID"
         await decide(anna, run["waitingOn"][0], "approve", scope="session")
         await settled(anna, run["id"], tuple(run["waitingOn"]))
@@ -271,6 +271,26 @@ async def test_an_answer_for_the_session_holds_for_the_same_call_later_in_the_th
         assert other["status"] == "waiting" and len(setup.acted("R7")) == before + 2
         for waiting in (elsewhere, other):
             await anna.post(f"/api/runs/{waiting['id']}/cancel")
+
+
+@pytest.mark.requirement("G9")
+async def test_a_no_for_the_session_denies_the_same_call_later_in_the_thread_and_nothing_else(
+    setup: ApprovalSetup,
+) -> None:
+    async with setup.caller("anna") as anna:
+        before = len(setup.acted("R7"))
+        run = await begin(anna, "single", "publish")
+        answer = await decide(anna, run["waitingOn"][0], "deny", scope="session", reason="not on Fridays")
+        assert answer.status_code == 200
+        await settled(anna, run["id"], tuple(run["waitingOn"]))
+        later = await begin(anna, "single", "publish", threadId=run["threadId"])
+        assert later["status"] in ("completed", "failed") and len(setup.acted("R7")) == before
+        found = await anna.get(f"/api/runs/{later['id']}/events", params={"type": "runtime.tool.resulted"})
+        refused = [event["payload"]["error"] for event in found.json()["items"]]
+        assert [(error["code"], error["message"]) for error in refused] == [("APPROVAL_DENIED", "not on Fridays")]
+        elsewhere = await begin(anna, "single", "publish")
+        assert elsewhere["status"] == "waiting"
+        await anna.post(f"/api/runs/{elsewhere['id']}/cancel")
 
 
 @pytest.mark.requirement("G9", "G5")

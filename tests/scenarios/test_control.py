@@ -60,7 +60,7 @@ async def client(server: InProcessServer) -> AsyncIterator[httpx2.AsyncClient]:
 async def _all_ended(server: InProcessServer) -> None:
     """The module's database is shared: no run may be left to the next test's backend."""
     reader, subscription = server.holdfast.store.reader, server.holdfast.store.hub.subscribe(DEFAULT_TENANT, None)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while [run for status in ACTIVE for run in await reader.runs(DEFAULT_TENANT, status=status, limit=1)]:
             await subscription.wait()
             subscription.take()
@@ -69,7 +69,7 @@ async def _all_ended(server: InProcessServer) -> None:
 
 async def _start(client: httpx2.AsyncClient, patient: Patient, **more: object) -> dict[str, str]:
     run: dict[str, str] = (await client.post("/api/runs", json={"agent": "echo", "input": "x"} | more)).json()
-    assert await asyncio.wait_for(patient.begun.get(), 10) == run["id"]
+    assert await asyncio.wait_for(patient.begun.get(), 30) == run["id"]
     return run
 
 
@@ -123,7 +123,7 @@ async def test_a_running_run_is_cancelled_and_its_last_event_says_so(
     follower = await client.post(
         "/api/runs", params={"wait": 0}, json={"agent": "echo", "input": "x", "threadId": running["threadId"]}
     )
-    assert await asyncio.wait_for(patient.begun.get(), 10) == follower.json()["id"]  # the slot and the thread are free
+    assert await asyncio.wait_for(patient.begun.get(), 30) == follower.json()["id"]  # the slot and the thread are free
     ended = (await client.get(f"/api/runs/{running['id']}")).json()
     assert asked["cancelRequestedAt"] == again["cancelRequestedAt"] == ended["cancelRequestedAt"]
     assert (ended["status"], ended["output"], ended["error"]) == ("cancelled", None, None)
@@ -156,7 +156,7 @@ async def test_concurrent_cancels_of_one_run_leave_one_end(
     assert {answer.status_code for answer in answers} == {200}
     body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
     follower = (await client.post("/api/runs", json=body)).json()
-    assert await asyncio.wait_for(patient.begun.get(), 10) == follower["id"]
+    assert await asyncio.wait_for(patient.begun.get(), 30) == follower["id"]
     mine = [event.type for event in await _events(server, running["threadId"]) if event.run_id == running["id"]]
     assert mine.count("runtime.request.cancelled") == 1
     assert mine[-1] == "runtime.request.cancelled"
@@ -232,7 +232,7 @@ async def test_nothing_is_published_that_a_reader_could_not_read(
     body = {"agent": "echo", "input": "x"}
     run = (await client.post("/api/runs", json=body)).json()
     while True:
-        await asyncio.wait_for(subscription.wait(), 10)
+        await asyncio.wait_for(subscription.wait(), 30)
         for event in subscription.take():
             stored = await store.reader.events(DEFAULT_TENANT, event.thread_id, event.seq - 1, 1)
             assert [found.hash for found in stored] == [event.hash]

@@ -129,12 +129,42 @@ async def test_personas_run_as_agents_in_parallel_and_models_are_theirs_alone(cy
     assert max(reviews) < first_answer
 
 
+@pytest.mark.requirement("OS-L8", "SH-5")
+async def test_a_cycle_is_shown_as_a_graph_with_the_state_of_its_phases(cycle: Client) -> None:
+    shown = (await cycle.get("/api/workflows/brainstorm/graph")).json()
+    assert [(node["id"], node["kind"], node["asks"]) for node in shown["nodes"]] == [
+        ("explore", "phase", "ideator"),
+        ("review", "phase", "risks, feasibility"),
+    ]
+    drawn = await cycle.get("/api/workflows/brainstorm/graph", params={"format": "mermaid"})
+    assert drawn.status_code == 200 and "review<br/>risks, feasibility" in drawn.text
+    run = await start(cycle, "brainstorm", "A name for the release")
+    graph = (await cycle.get(f"/api/runs/{run['id']}/graph")).json()
+    states = {node["id"]: node["state"] for node in graph["nodes"]}
+    assert [(one["status"], one["visits"]) for one in states.values()] == [("completed", 2)] * 2
+    assert len(states["review"]["runs"]) == 2 and graph["order"] == ["explore.1", "review.1", "explore.2", "review.2"]
+    run = await start(cycle, "brainstorm", "A name for the release", mode="interactive")
+    graph = (await cycle.get(f"/api/runs/{run['id']}/graph")).json()
+    assert {node["id"]: node["state"]["status"] for node in graph["nodes"]}["review"] == "waiting"
+
+
 @pytest.mark.requirement("OS-L8")
 async def test_a_skill_starts_its_cycle(cycle: Client) -> None:
     run = await start(cycle, None, "Please brainstorm a name for the release", agent="thinker")
     assert ended(run) == ("completed", None) and run["output"]["verdict"] == "done"
     stands = await snapshot(cycle, run)
     assert (stands["cycleId"], stands["verdict"]) == ("brainstorm", "done")
+
+
+async def test_a_cycle_that_a_skill_started_waits_for_a_person(cycle: Client) -> None:
+    run = await start(cycle, None, "Please brainstorm a name", mode="interactive")
+    while run["status"] == "waiting":
+        asked = run["waitingOn"]
+        given = await cycle.post(f"/api/interrupts/{asked[0]}/answer", json={"decision": "approve"})
+        assert given.status_code == 200, given.text
+        while run["waitingOn"] == asked:
+            run = await reached(cycle, run["id"], "waiting", "completed", "failed")
+    assert ended(run) == ("completed", None) and run["output"]["verdict"] == "done"
 
 
 @pytest.mark.requirement("OS-L8", "OS-L3")

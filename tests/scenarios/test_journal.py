@@ -1,7 +1,6 @@
 """The journal through the front door: all kinds of changes, in pages, and every tampering is found."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,15 +11,19 @@ from app.cli.client import Client
 from app.cli.command_session import CommandSession
 from app.cli.journal import journal_fault
 from app.core.settings import Settings
+from app.events.catalog.policy import GateEvaluated
+from app.events.recorder import Scope
 from app.store.engine import Sql, Tx
 from app.views.journal import check_links
 from app.wiring.runtime import Holdfast
 from tests.clients import reached
-from tests.server import ROOT, clean_environment, in_process
+from tests.forks import run_holdfast
+from tests.server import clean_environment, in_process
 from tests.undo_world import Doer, do, make_workspace, payments, undo, write
 
 KINDS: Final = {
-    "ArtifactCreated", "CheckpointCreated", "CommandInjected", "InputAccepted", "InterruptRaised", "InterruptResolved",
+    "ArtifactCreated", "CheckpointCreated", "CommandInjected", "EvalGateDecision", "EventAmended", "InputAccepted",
+    "InterruptRaised", "InterruptResolved",
     "OutputCommitted", "ToolCalled", "ToolResultApplied", "UndoActionCompleted", "UndoCompleted", "UndoPlanned",
 }  # fmt: skip
 _TAMPERED: Final = Sql("UPDATE events SET payload = $1 WHERE id = $2")
@@ -43,6 +46,7 @@ async def test_a_journal_has_all_kinds_in_pages_and_every_tampering_is_found(
             asked = f"/api/interrupts/{undone['waitingOn'][0]}/answer"
             assert (await client.post(asked, json={"decision": "approve"})).status_code == 200
             await reached(client, undone["id"])
+            await _judge_and_amend(server.holdfast, client, run)
             session = CommandSession(Client(client), as_json=False, quiet=False, in_process=False)
             kinds: set[str] = set()
             for one in (run, undone):
@@ -53,12 +57,9 @@ async def test_a_journal_has_all_kinds_in_pages_and_every_tampering_is_found(
                 assert await journal_fault(session, one["id"], one["threadId"], items) is None
                 await _tamper_with_each(server.holdfast, session, one, items)
             assert kinds >= KINDS
-            command = [sys.executable, "-m", "app.main", "journal", "verify", undone["id"], "--url", server.url]
-            verified = await asyncio.create_subprocess_exec(
-                *command, cwd=ROOT, env=clean_environment(), stdout=asyncio.subprocess.PIPE
-            )
-            said = (await verified.communicate())[0].decode()
-            assert verified.returncode == 0 and "intact" in said, said
+            command = ["journal", "verify", undone["id"], "--url", server.url]
+            verified = await asyncio.to_thread(run_holdfast, *command, environment=clean_environment())
+            assert verified.returncode == 0 and "intact" in verified.stdout, verified
 
 
 async def _waiting_run(client: httpx2.AsyncClient) -> dict[str, Any]:
@@ -71,6 +72,17 @@ async def _waiting_run(client: httpx2.AsyncClient) -> dict[str, Any]:
     await client.post(f"/api/interrupts/{run['waitingOn'][0]}/answer", json=answer)
     await do(client, thread=run["threadId"])  # one after the other on a thread: the first has ended
     return run
+
+
+async def _judge_and_amend(holdfast: Holdfast, client: httpx2.AsyncClient, run: dict[str, Any]) -> None:
+    """What is recorded about a run after its end."""
+    verdict = GateEvaluated(gate="polite", mode="shadow", score=0.4, min_score=0.5, passed=False, run_id=run["id"])
+    await holdfast.store.recorder.record(Scope("default", run["threadId"]), verdict)
+    events = (await client.get(f"/api/runs/{run['id']}/events", params={"limit": 1000})).json()["items"]
+    seq = next(event["seq"] for event in events if isinstance(event["payload"].get("output"), str))
+    body = {"reason": "a typo", "correction": {"output": "amended"}}
+    answer = await client.post(f"/api/threads/{run['threadId']}/events/{seq}/amend", json=body)
+    assert answer.status_code == 201, answer.text
 
 
 async def _whole(client: httpx2.AsyncClient, run_id: str, limit: int) -> list[dict[str, Any]]:

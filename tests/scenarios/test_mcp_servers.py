@@ -10,9 +10,9 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from app.cli.checkup import examine
 from app.core.settings import Settings
 from app.runtime.run import toolsets
+from app.wiring.checkup import examine
 from tests.scenarios.test_approvals import begin, decide, settled
 from tests.server import ServerProcess
 

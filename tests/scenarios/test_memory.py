@@ -292,6 +292,7 @@ async def test_records_are_stored_changed_searched_exported_and_forgotten_over_h
         )
         assert changed.json()["text"] == "We moved to Trondheim." and changed.json()["confidence"] == 0.5
         newest = changed.json()["id"]
+        assert changed.json()["attributes"] == {"about": "office"}, "kept"
         hits = (await uma.post("/api/memory/search", json={**place, "query": "Trondheim"})).json()["items"]
         assert [hit["id"] for hit in hits] == [newest] and 0 < hits[0]["score"] < 1
         assert (await uma.post("/api/memory/search", json={**place, "query": "Oslo Bergen"})).json()["items"] == []
@@ -303,9 +304,13 @@ async def test_records_are_stored_changed_searched_exported_and_forgotten_over_h
         assert overview["namespaces"] == {"rest/clerk/uma": 1}
         assert [one["name"] for one in overview["memories"]] == ["episodes", "facts", "knowledge", "shared"]
         by_query = {"search": {**place, "query": "moved to Trondheim"}}
-        assert (await uma.post("/api/memory/forget", json=by_query)).json() == {"forgotten": [newest]}
+        half = {"search": {**place, "query": "moved to Bergen"}}
+        assert (await uma.post("/api/memory/forget", json=half)).json() == {"forgotten": []}
+        gone = (await uma.post("/api/memory/forget", json=by_query)).json()["forgotten"]
+        assert sorted(gone) == sorted([old, new, newest]), "with what it superseded"
+        other = (await uma.post("/api/memory/records", json={**place, "text": "We like it."})).json()["record"]["id"]
         gone = await uma.post("/api/memory/forget", json={"user": "uma"})
-        assert sorted(gone.json()["forgotten"]) == sorted([old, new])
+        assert gone.json()["forgotten"] == [other]
         assert {one["text"] for one in (await uma.get("/api/memory/records")).json()["items"]} == {"[FORGOTTEN]"}
         assert (await uma.post("/api/memory/reindex")).json() == {"counts": {}}
 

@@ -72,7 +72,7 @@ async def test_what_the_roles_say_to_each_other_is_no_message_of_the_session(
     raw: list[dict[str, Any]] = []
     async with connect(f"{team_server.stream_url}?threadId={thread_id}&afterSeq=0&types=notification") as socket:
         while not raw or raw[-1]["method"] != "turn/completed":
-            frame = json.loads(await asyncio.wait_for(socket.recv(), 10))
+            frame = json.loads(await asyncio.wait_for(socket.recv(), 30))
             raw += [frame["payload"]] if frame["type"] == "notification" else []
     assert not [payload for payload in raw if payload["method"].endswith("elta")]
     said = [payload["params"]["item"] for payload in raw if "agentMessage" in str(payload)]
@@ -97,7 +97,7 @@ async def test_a_team_killed_in_the_middle_of_its_work_goes_on_where_it_was(tmp_
     before = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
     async with httpx2.AsyncClient(base_url=before.url, verify=False) as client:
         run = await submit(client, "team-slow", "hello there")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not (await read(client, run)).payloads("runtime.tool.resulted"):  # noqa: ASYNC110  # as a client polls
                 await asyncio.sleep(0.02)
     await asyncio.to_thread(before.kill)
@@ -154,7 +154,7 @@ async def started(holdfast: Holdfast, agent: str, text: str) -> Run:
 async def until(holdfast: Holdfast, run: Run, event_type: str) -> Played:
     """What was recorded of the run up to the first event of that type."""
     played = Played({"id": run.id, "threadId": run.thread_id}, [])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         store = holdfast.store
         async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, 0):
             played.events.extend(event for event in batch if event.run_id == run.id)

@@ -68,7 +68,7 @@ async def events(client: httpx2.AsyncClient, run: dict[str, Any], kind: str) -> 
 
 
 async def until_waiting(client: httpx2.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             waits = await events(client, run, "runtime.model.retry.scheduled")
             for wait in waits:

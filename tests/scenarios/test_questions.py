@@ -82,7 +82,7 @@ async def test_a_native_agent_asks_and_goes_on_with_the_answers_after_a_restart(
         assert (await reached(client, turn))["status"] == "completed"
 
 
-@pytest.mark.requirement("HK-26", "HK-2")
+@pytest.mark.requirement("HK-26", "HK-2", "HK-13")
 async def test_a_message_to_a_running_run_may_have_parts(settings: Settings, tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
@@ -94,6 +94,13 @@ async def test_a_message_to_a_running_run_may_have_parts(settings: Settings, tmp
         path = f"/api/runs/{run['id']}/commands"
         body = {"command": "steer", "arguments": {"message": [{"type": "text", "text": "like this"}, image]}}
         assert (await client.post(path, json=body)).status_code == 202
+        # Input comes in as long as the run goes on: what is sent piece by piece is heard in this order.
+        session, more = f"/api/sessions/{run['threadId']}/turns/{run['id']}/steer", {**image, "name": "second.png"}
+        said: dict[str, Any] = {"input": [{"type": "text", "text": "or like this"}, more]}
+        assert (await client.post(session, json=said)).json()["status"] == "ok"
+        assert (await client.post(session, json={"input": "or not like this"})).json()["status"] == "ok"
+        for given in ([], [{"type": "image"}], [1], [{"no": "type"}], 5):
+            assert (await client.post(session, json={"input": given})).status_code == 400, given
         wrong = [[{"type": "image"}], [{"type": "image", "mime": "image/png", "data": "?"}], [], [1], {"type": "text"}]
         for message in wrong:
             refused = await client.post(path, json={"command": "steer", "arguments": {"message": message}})
@@ -110,6 +117,12 @@ async def test_a_message_to_a_running_run_may_have_parts(settings: Settings, tmp
         stored = steered["parts"][1]["blob"]["sha256"]
         content = await client.get(f"/api/threads/{run['threadId']}/blobs/{stored}")
         assert content.content == b"\x89PNG\r\n\x1a\n"
+        heard = [(it["content"], len(it.get("parts", ()))) for it in messages if "like this" in it["content"]]
+        assert heard == [("like this", 2), ("or like this", 2), ("or not like this", 0)]
+        said = {"text": "shirt", "parts": [image]}
+        turn = (await client.post(f"/api/sessions/{run['threadId']}/messages", json=said)).json()["turnId"]
+        shown = await reached(client, turn, "waiting")
+        assert [part["type"] for part in shown["input"]] == ["text", "image"]
 
 
 async def _results(client: httpx2.AsyncClient, run_id: str) -> list[Any]:

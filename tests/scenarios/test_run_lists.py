@@ -79,6 +79,22 @@ async def test_runs_are_listed_by_what_is_asked_for_in_any_combination(http: htt
     assert await listed(label="team:b") == []
 
 
+async def test_runs_of_openai_clients_are_found_by_the_labels_that_have_no_index(http: httpx2.AsyncClient) -> None:
+    await _run(http)
+    made = []
+    for _ in range(3):
+        body = {"model": "echo", "messages": [{"role": "user", "content": "hello"}], "metadata": {"team": "a"}}
+        answer = await http.post("/v1/chat/completions", json=body)
+        assert answer.status_code == 200, answer.text
+        made.append(answer.headers["x-holdfast-run-id"])
+    found = await _pages(http, "/api/runs", label="openai.api:chat")
+    assert [run["id"] for run in found] == made[::-1]
+    request = found[0]["labels"]["openai.request"]
+    assert len(await _pages(http, "/api/runs", label=["openai.api:chat", f"openai.request:{request}"])) == 3
+    assert await _pages(http, "/api/runs", label=["openai.api:chat", "team:a"]) == []
+    assert await _pages(http, "/api/runs", label="openai.request:unknown") == []
+
+
 @pytest.mark.requirement("G13")
 async def test_messages_and_transcript_in_pages_are_what_they_are_as_a_whole(http: httpx2.AsyncClient) -> None:
     first = await _run(http, input="word 0")
@@ -139,6 +155,7 @@ async def test_the_migration_takes_over_the_labels_of_stored_runs(settings: Sett
             "DROP INDEX leases_by_previous",
             "DROP TABLE deltas",
             "ALTER TABLE threads DROP COLUMN swept_seq",
+            "ALTER TABLE tombstones DROP COLUMN deleted_at",
             "UPDATE alembic_version SET version_num = '0005'",
         ):
             await store.database.write(lambda tx, statement=statement: tx.rows(Sql(statement)))  # type: ignore[misc]

@@ -135,7 +135,7 @@ async def test_a_tools_secret_is_in_no_command_line_while_it_runs(
 ) -> None:
     place = server.data_dir / "files" / "out"
     running = asyncio.create_task(invoke(client, "wait"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not (place / "begun").exists():  # noqa: ASYNC110  # the event is a file of another process
             await asyncio.sleep(0.01)
     lines = [line for name in os.listdir("/proc") if name.isdigit() and (line := command_line(name))]

@@ -30,13 +30,14 @@ async def client(logged: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def lines(server: ServerProcess, **wanted: Any) -> list[dict[str, Any]]:
-    entries = [json.loads(line) for line in server.errors().splitlines() if line.startswith("{")]
+    written = server.errors().splitlines(keepends=True)
+    entries = [json.loads(line) for line in written if line.startswith("{") and line.endswith("\n")]
     return [entry for entry in entries if all(entry.get(name) == value for name, value in wanted.items())]
 
 
 async def line(server: ServerProcess, **wanted: Any) -> dict[str, Any]:
     """The only line with these values, as soon as it is there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (found := lines(server, **wanted)):  # noqa: ASYNC110  a file has no event
             await asyncio.sleep(0.01)
     assert len(found) == 1, found

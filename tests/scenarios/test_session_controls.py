@@ -16,8 +16,8 @@ from tests.server import ServerProcess
 
 pytestmark = pytest.mark.requirement("PX-3")
 
-PLAIN: dict[str, Any] = {"model": None, "approvalPolicy": "on-request", "networkAccess": "restricted",
-         "filesystemSandbox": "read-only", "settings": {}}  # fmt: skip
+PLAIN: dict[str, Any] = {"model": None, "approvalPolicy": "on-request", "networkAccess": "enabled",
+         "filesystemSandbox": "workspace-write", "settings": {}}  # fmt: skip
 TOOLS = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"}}]
 
 
@@ -27,7 +27,7 @@ async def _shown(client: httpx2.AsyncClient, session_id: str) -> dict[str, Any]:
 
 
 async def _asked(client: httpx2.AsyncClient, session_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while True:
             data: list[dict[str, Any]] = (await client.get(f"/api/sessions/{session_id}/approvals")).json()["data"]
             if data:
@@ -62,9 +62,11 @@ async def test_controls_are_shown_changed_and_said_to_be_unchanged(client: httpx
 async def test_controls_without_settings_leave_the_settings_as_they_are(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client, model="assistant", settings={"a": 1})
     path = f"/api/sessions/{session_id}/session-controls"
-    body = (await client.post(path, json={"controls": {"model": None, "networkAccess": "enabled"}})).json()
+    wanted = {name: value for name, value in PLAIN.items() if name != "settings"} | {"networkAccess": "enabled"}
+    body = (await client.post(path, json={"scope": "session", "controls": wanted})).json()
     assert body["controls"] == PLAIN | {"networkAccess": "enabled", "settings": {"a": 1}}
-    body = (await client.post(path, json={"controls": {"settings": {"b": 2}}})).json()
+    assert body["summary"] == "default | on-request | enabled | workspace-write | settings:1"
+    body = (await client.post(path, json={"scope": "session", "controls": wanted | {"settings": {"b": 2}}})).json()
     assert body["controls"]["settings"] == {"b": 2}
 
 
@@ -72,6 +74,7 @@ async def test_controls_without_settings_leave_the_settings_as_they_are(client: 
     "body",
     [
         {}, {"controls": None}, {"controls": {"approvalPolicy": "sometimes"}}, {"controls": {"model": ""}},
+        {"scope": "session", "controls": {"approvalPolicy": "never"}}, {"controls": PLAIN},
         {"scope": "everybody", "controls": {}}, {"controls": {"settings": []}}, {"controls": {"settings": {"": 1}}},
     ],
 )  # fmt: skip
@@ -93,7 +96,7 @@ async def test_what_a_session_starts_with_and_what_a_message_names_is_shown_from
     turn = await say(client, session_id, "what is this", **named)
     assert (await reached(client, turn))["agent"] == "assistant"
     shown = await _shown(client, session_id)
-    assert shown == PLAIN | start | named | {"settings": {"a": 1, "c": [2]}}
+    assert shown == PLAIN | start | named | {"settings": {"a": 1, "b": None, "c": [2]}}
     listed = (await client.get("/api/sessions")).json()["data"]
     assert next(one for one in listed if one["sessionId"] == session_id)["sessionControls"] == shown
     tools = await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": TOOLS})
@@ -147,7 +150,7 @@ async def test_settings_are_merged_replaced_read_and_removed(client: httpx2.Asyn
     path = f"/api/sessions/{session_id}/settings"
 
     async def post(**body: Any) -> dict[str, Any]:
-        answer = await client.post(path, json=body)
+        answer = await client.post(path, json={"scope": "session", **body})
         assert answer.status_code == 200, answer.text
         result: dict[str, Any] = answer.json()
         assert (result["sessionId"], result["scope"]) == (session_id, "session")
@@ -160,7 +163,11 @@ async def test_settings_are_merged_replaced_read_and_removed(client: httpx2.Asyn
     assert (await post(settings={"b": True, "c": "x"}))["settings"] == {"a": {"deep": [1, None]}, "b": True, "c": "x"}
     assert (await post(settings={"b": True}))["status"] == "unchanged"
     assert (await post(key="b", value=1))["status"] == "ok"  # true is not 1
-    assert (await post(key="c", value=None))["settings"] == {"a": {"deep": [1, None]}, "b": 1}
+    nothing = await post(key="c", value=None)
+    assert (nothing["key"], nothing["settings"]) == ("c", {"a": {"deep": [1, None]}, "b": 1, "c": None})
+    assert (await post(key="c", value=None))["status"] == "unchanged"
+    read = (await client.get(path, params={"key": "c"})).json()
+    assert (read["found"], read["value"]) == (True, None)
     assert (await post(settings={"d/e": 0}, mode="replace"))["settings"] == {"d/e": 0}
     assert (await post(settings={"d/e": 0}, mode="replace"))["status"] == "unchanged"
     one = (await client.get(path, params={"key": "d/e"})).json()
@@ -184,24 +191,27 @@ async def test_settings_are_merged_replaced_read_and_removed(client: httpx2.Asyn
 )  # fmt: skip
 async def test_wrong_settings_are_refused(client: httpx2.AsyncClient, body: Any) -> None:
     session_id = await create_session(client)
-    answer = await client.post(f"/api/sessions/{session_id}/settings", json=body)
+    path = f"/api/sessions/{session_id}/settings"
+    answer = await client.post(path, json={"scope": "session", **body})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    without_scope = await client.post(path, json={"key": "a", "value": 1})
+    assert (without_scope.status_code, without_scope.json()["code"]) == (400, "invalid_request")
 
 
 @pytest.mark.requirement("G13")
 async def test_settings_cannot_grow_without_bound(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     path = f"/api/sessions/{session_id}/settings"
-    assert (await client.post(path, json={"key": "a", "value": "x" * 9000})).status_code == 200
-    refused = await client.post(path, json={"key": "b", "value": "x" * 9000})
+    assert (await client.post(path, json={"scope": "session", "key": "a", "value": "x" * 9000})).status_code == 200
+    refused = await client.post(path, json={"scope": "session", "key": "b", "value": "x" * 9000})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
-    assert (await client.post(path, json={"key": "a", "value": "y" * 9000})).status_code == 200
+    assert (await client.post(path, json={"scope": "session", "key": "a", "value": "y" * 9000})).status_code == 200
 
 
 async def test_two_who_change_different_settings_at_once_lose_nothing(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     path = f"/api/sessions/{session_id}/settings"
-    await asyncio.gather(*(client.post(path, json={"key": f"k{n}", "value": n}) for n in range(24)))
+    await asyncio.gather(*(client.post(path, json={"scope": "session", "key": f"k{n}", "value": n}) for n in range(24)))
     assert (await client.get(path)).json()["settings"] == {f"k{n}": n for n in range(24)}
 
 
@@ -213,12 +223,12 @@ async def test_whoever_follows_the_session_hears_of_the_change_and_may_resume_be
     async with connect(f"{server.stream_url}?threadId={session_id}") as live:
         await live.recv()
         await client.post(f"/api/sessions/{session_id}/approval-policy", json={"approvalPolicy": "never"})
-        frame = json.loads(await asyncio.wait_for(live.recv(), 10))
+        frame = json.loads(await asyncio.wait_for(live.recv(), 30))
     assert (frame["type"], frame["threadId"], frame["seq"]) == ("runtime.thread.updated", session_id, 2)
     assert frame["payload"] == {"metadata": {"session.approvalPolicy": "never"}}
     async with connect(f"{server.stream_url}?threadId={session_id}&afterSeq=1") as late:
         await late.recv()
-        assert json.loads(await asyncio.wait_for(late.recv(), 10)) == frame
+        assert json.loads(await asyncio.wait_for(late.recv(), 30)) == frame
 
 
 # -- gates --------------------------------------------------------------------------------------------
@@ -397,7 +407,7 @@ async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None
         member = await server.caller("member")
         session_id = await create_session(member)
         for method, path, body in (
-            ("POST", "session-controls", {"scope": "default", "controls": {"model": "echo"}}),
+            ("POST", "session-controls", {"scope": "default", "controls": PLAIN | {"model": "echo"}}),
             ("POST", "settings", {"scope": "default", "key": "a", "value": 1}),
             ("DELETE", "settings/a?scope=default", None),
         ):
@@ -413,7 +423,7 @@ async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_cha
         shown = (await client.get(f"/api/sessions/{session_id}/session-controls")).json()
         assert (shown["defaultsEditable"], bool(shown["defaultLockReason"])) == (False, True)
         for method, path, body in (
-            ("POST", "session-controls", {"scope": "default", "controls": {"model": "echo"}}),
+            ("POST", "session-controls", {"scope": "default", "controls": PLAIN | {"model": "echo"}}),
             ("POST", "settings", {"scope": "default", "key": "a", "value": 1}),
             ("DELETE", "settings/a?scope=default", None),
         ):
@@ -421,7 +431,8 @@ async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_cha
             refused = answer.json()
             assert (answer.status_code, refused["status"], refused["code"]) == (423, "locked", "defaults_locked")
             assert (refused["sessionId"], refused["defaults"]) == (session_id, PLAIN)
-        own = {"controls": {"model": "echo"}}
+            assert (refused["scope"], refused["settings"], bool(refused["message"])) == ("default", {}, True)
+        own = {"scope": "session", "controls": PLAIN | {"model": "echo"}}
         assert (await client.post(f"/api/sessions/{session_id}/session-controls", json=own)).status_code == 200
 
 
@@ -436,6 +447,7 @@ async def test_capabilities_say_what_is_served_and_why_not_the_rest(client: http
     assert (capabilities["methods"]["turn/start"], capabilities["methods"]["review/start"]) == ("available", "disabled")
     assert capabilities["details"]["review/start"]["reason"]
     assert (capabilities["features"]["threadFork"], capabilities["features"]["reviewStart"]) == (True, False)
+    assert len(capabilities["features"]) == 23
     fresh = await client.get("/api/capabilities", params={"refresh": "true"})
     assert fresh.json()["methods"] == capabilities["methods"]
     wrong = await client.get("/api/capabilities", params={"refresh": "perhaps"})

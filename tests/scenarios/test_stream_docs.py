@@ -27,7 +27,7 @@ def like(example: str) -> "re.Pattern[str]":
 
 
 async def _next(socket: Any) -> str:
-    return str(await asyncio.wait_for(socket.recv(), 10))
+    return str(await asyncio.wait_for(socket.recv(), 30))
 
 
 @pytest.mark.requirement("CM-1")
@@ -54,7 +54,7 @@ async def test_the_frames_of_the_page_are_those_of_an_echo(server: ServerProcess
     async with connect(f"{server.stream_url}?threadId=thr_plans&afterSeq=0") as socket:
         await _next(socket)
         received = [await _next(socket)]
-        while '"text":"hello "' not in received[-1]:
+        while '"text":"world"' not in received[-1]:
             received.append(await _next(socket))
         seq = json.loads(received[-1])["seq"]
         frames = [received[-1], await _next(socket), await _next(socket)]

@@ -65,7 +65,7 @@ async def test_a_ui_stream_of_a_thread_goes_on_live(client: httpx2.AsyncClient) 
     first = await submit(client, "echo", "one two", wait=20)
     path = f"/api/threads/{first['threadId']}"
     known = await ui_events(client, path)
-    async with asyncio.timeout(20), client.stream("GET", f"{path}/ui/stream") as answer:
+    async with asyncio.timeout(30), client.stream("GET", f"{path}/ui/stream") as answer:
         frames = sse.frames(answer)
         seen = [(await anext(frames)).data for _ in known]
         assert seen == known

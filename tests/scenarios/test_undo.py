@@ -82,6 +82,11 @@ async def test_undo_to_a_checkpoint_restores_files_and_refunds_once_each(setting
         kinds = [item["kind"] for item in journal]
         assert kinds[:2] == ["InputAccepted", "UndoPlanned"] and kinds[-2:] == ["UndoCompleted", "OutputCommitted"]
         assert kinds.count("UndoActionCompleted") == 6
+        # Who had it undone, exactly what, and what came of it.
+        planned, completed = journal[1], journal[-2]
+        assert planned["actor"] == "user:local" and len(planned["payload"]["actions"]) == 6
+        assert planned["payload"]["undoOf"] == run["id"], planned["payload"]
+        assert (completed["payload"]["skipped"], completed["payload"]["failed"]) == (0, 0), completed["payload"]
         audit = (await client.get(f"/api/runs/{undone['id']}/audit")).json()
         assert audit["complete"], audit["missing"]
         told = await do(client, thread=run["threadId"])

@@ -175,6 +175,29 @@ async def test_graph_of_a_run_shows_the_state_of_each_step(flow: Client) -> None
     assert (await flow.get(f"/api/runs/{agent['id']}/graph")).json()["error"]["code"] == "RUN_HAS_NO_GRAPH"
 
 
+@pytest.mark.requirement("SH-5")
+async def test_graph_of_a_run_has_times_runs_visits_and_errors_of_its_steps(flow: Client) -> None:
+    run = await start(flow, "outer", "tea")
+    graph = (await flow.get(f"/api/runs/{run['id']}/graph")).json()
+    inner, last = (node["state"] for node in graph["nodes"])
+    # A step whose run waits for somebody waits as well.
+    assert (inner["status"], inner["interruptId"], inner["visits"]) == ("waiting", run["waitingOn"][0], 1)
+    assert (await flow.get(f"/api/runs/{inner['runs'][0]}")).json()["workflow"] == "asks"
+    assert "endedAt" not in inner and last == {"status": "pending", "visits": 0}
+    await answered(flow, run, {"answers": {"what": "green"}})
+    await reached(flow, run["id"])
+    graph = (await flow.get(f"/api/runs/{run['id']}/graph")).json()
+    inner, last = (node["state"] for node in graph["nodes"])
+    assert (inner["status"], last["status"], graph["status"]) == ("completed", "completed", "completed")
+    assert inner["startedAt"] <= inner["endedAt"] <= last["endedAt"] and last["startedAt"] <= last["endedAt"]
+    broken = await start(flow, "recovers", "graph of errors")
+    graph = (await flow.get(f"/api/runs/{broken['id']}/graph")).json()
+    states = {node["id"]: node["state"] for node in graph["nodes"]}
+    assert (states["broken"]["status"], states["broken"]["error"]["code"]) == ("failed", "TOOL_FAILED")
+    assert states["broken"]["startedAt"] <= states["broken"]["endedAt"]
+    assert states["never"]["status"] == "pending"
+
+
 async def test_timer_is_in_no_inbox_and_takes_no_answer(flow: Client) -> None:
     run = await start(flow, "alone", "x")
     timer = run["waitingOn"][0]
@@ -194,6 +217,108 @@ async def test_one_branch_goes_on_while_another_waits_for_a_person(flow: Client)
     await answered(flow, run, {"decision": "approve"})
     run = await reached(flow, run["id"])
     assert (run["status"], run["output"]) == ("completed", {"text": "all"})
+
+
+async def test_question_in_a_subworkflow_holds_up_no_other_branch(flow: Client) -> None:
+    run = (await flow.post("/api/runs", json={"workflow": "beside-a-question", "input": "tea"})).json()
+    found: list[str] = []
+    while found != ["hold", "quick", "after"]:
+        run = await reached(flow, run["id"], "waiting")
+        found = nodes(await events(flow, run))
+    await answered(flow, run, {"answers": {"what": "green"}})
+    run = await reached(flow, run["id"])
+    assert (run["status"], run["output"]) == ("completed", {"text": "green"})
+
+
+async def test_subworkflows_of_a_list_ask_their_questions_at_once(flow: Client) -> None:
+    run = await start(flow, "asks-about-each", {"of": ["tea", "milk"]})
+    assert (run["status"], len(run["waitingOn"])) == ("waiting", 2)
+    shown = [(await flow.get(f"/api/interrupts/{one}")).json()["title"] for one in run["waitingOn"]]
+    assert shown == ["What about tea?", "What about milk?"]
+    for interrupt, answer in zip(run["waitingOn"], ("green", "cold"), strict=True):
+        given = await flow.post(f"/api/interrupts/{interrupt}/answer", json={"answers": {"what": answer}})
+        assert given.status_code == 200
+    run = await reached(flow, run["id"])
+    assert run["output"] == {"answers": [{"answer": "green"}, {"answer": "cold"}]}
+
+
+@pytest.mark.requirement("SH-6")
+async def test_step_that_is_a_skill_runs_its_agent_with_the_text_of_the_skill(flow: Client) -> None:
+    run = await start(flow, "polished", "silver")
+    assert (run["status"], run["output"]) == ("completed", "polished polished silver")
+    found = await events(flow, run)
+    asked = [one["payload"] for one in found if one["type"] == "runtime.request.queued" and one["runId"] != run["id"]]
+    assert [(one["agent"], one["skill"]) for one in asked] == [("polisher", "polish")] * 2
+    assert nodes(found) == ["polish", "named"]
+
+
+async def test_agents_of_a_workflow_recall_and_learn_as_agents_do(flow: Client) -> None:
+    told = await start(flow, "keeps", {"of": ["My favourite colour is blue.", "Which colour do I like?"]})
+    assert told["output"] == {"said": ["wrote My favourite colour is blue.", "It is blue."]}
+    found = await events(flow, told)
+    learned = [one["payload"] for one in found if one["type"] == "runtime.memory.candidate.submitted"]
+    recalled = [one["payload"] for one in found if one["type"] == "runtime.memory.recall.completed"]
+    assert [one["decision"]["outcome"] for one in learned] == ["accepted"]
+    assert [one["recordIds"] for one in recalled] == [[], [learned[0]["record"]["id"]]]
+    again = (
+        await flow.post("/api/runs", params={"wait": 20}, json={"agent": "keeper", "input": "Which colour do I like?"})
+    ).json()
+    assert again["output"] == "It is blue."
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"), [({"first": "a secret word", "second": "."}, 0), ({"first": "a secret", "second": "word"}, 1)]
+)
+async def test_guardrails_of_a_workflow_look_at_its_input_and_its_tool_calls(
+    flow: Client, given: dict[str, str], steps: int
+) -> None:
+    run = await start(flow, "watched", given)
+    assert run["status"] == "failed"
+    found = await events(flow, run)
+    assert not types(found, "runtime.tool.invoked")
+    verdicts = [one["payload"]["stage"] for one in found if one["type"] == "runtime.guardrail.triggered"]
+    assert verdicts == [["input", "toolArguments"][steps]]
+    assert len(list(types(found, "runtime.workflow.started"))) == steps
+
+
+async def test_gates_of_a_workflow_decide_about_its_result(flow: Client) -> None:
+    assert (await start(flow, "gated", "short"))["output"] == {"text": "short"}
+    run = await start(flow, "gated", "far too long")
+    assert (run["status"], run["error"]["code"]) == ("failed", "GATE_NOT_PASSED")
+    run = await start(flow, "gated-by-a-person", "far too long")
+    assert run["status"] == "waiting"
+    await answered(flow, run, {"decision": "approve"})
+    run = await reached(flow, run["id"])
+    assert (run["status"], run["output"]) == ("completed", {"text": "far too long"})
+
+
+async def test_paused_workflow_begins_no_step_before_it_is_resumed(flow: Client) -> None:
+    run = await start(flow, "steered", "x")
+    asked = run["waitingOn"]
+    paused = await flow.post(f"/api/runs/{run['id']}/commands", json={"command": "pause"})
+    assert paused.status_code in (200, 202), paused.text
+    await answered(flow, run, {"decision": "approve"})
+    while run["waitingOn"] == asked:
+        run = await reached(flow, run["id"], "waiting")
+    assert (await flow.get(f"/api/interrupts/{run['waitingOn'][0]}")).json()["kind"] == "paused"
+    assert nodes(await events(flow, run)) == ["ok"]
+    resumed = await flow.post(f"/api/runs/{run['id']}/commands", json={"command": "resume"})
+    assert resumed.status_code in (200, 202), resumed.text
+    run = await reached(flow, run["id"])
+    assert (run["status"], run["output"]) == ("completed", "wrote x")
+    assert nodes(await events(flow, run)) == ["ok", "write"]
+
+
+async def test_fork_in_the_middle_of_a_workflow_leaves_it_alone_and_runs_its_own(flow: Client) -> None:
+    run = await start(flow, "steered", "x")
+    fork = (await flow.post(f"/api/threads/{run['threadId']}/fork", json={})).json()
+    assert fork["status"] == "idle"
+    own = await start(flow, "steered", "y", threadId=fork["id"])
+    await answered(flow, own, {"decision": "approve"})
+    assert (await reached(flow, own["id"]))["output"] == "wrote y"
+    assert (await flow.get(f"/api/runs/{run['id']}")).json()["status"] == "waiting"
+    await answered(flow, run, {"decision": "approve"})
+    assert (await reached(flow, run["id"]))["output"] == "wrote x"
 
 
 async def test_openai_client_runs_a_workflow_as_a_model(flow: Client) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -34,12 +35,12 @@ class Limited:
         return await self.client.post("/api/runs", json={"agent": agent, "input": "x"} | more)
 
     async def begun(self) -> str:
-        return await asyncio.wait_for(self.patient.begun.get(), 20)
+        return await asyncio.wait_for(self.patient.begun.get(), 30)
 
     async def finish(self) -> None:
         """Every run ends, those that wait as well."""
         self.patient.go_on.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while self.server.holdfast.executor.waiting or self.server.holdfast.executor.running:
                 await self.server.holdfast.executor.idle()
                 await asyncio.sleep(0)
@@ -92,8 +93,49 @@ async def test_runs_per_minute_are_refused_with_the_time_to_wait(slow: Limited) 
         "/v1/chat/completions", json={"model": "echo", "messages": [{"role": "user", "content": "x"}]}
     )
     assert (over_openai.status_code, over_openai.json()["error"]["code"]) == (429, "runs_per_minute")
+    asked = {"assistant_id": "echo", "input": {"messages": "x"}}
+    over_langgraph = await slow.client.post("/langgraph/runs/wait", json=asked)
+    assert (over_langgraph.status_code, over_langgraph.json()["code"]) == (429, "RUNS_PER_MINUTE")
+    later = await slow.run()
+    for told in (over_openai, over_langgraph):  # the time grows shorter, and all are told the same
+        assert int(later.headers["retry-after"]) <= int(told.headers["retry-after"]) <= 30
+    await _is_told_by_others(slow)
     await slow.set("budgets: {tenant: {runsPerMinute: 1000}}")  # above the server's own, which counts then
     assert [(await slow.run()).status_code for _ in range(3)] == [202, 202, 429]
+
+
+async def _is_told_by_others(slow: Limited) -> None:
+    """In the words of A2A, by both bindings and in a stream's stead, and of MCP."""
+    said = {"message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
+    for method in ("SendMessage", "SendStreamingMessage"):
+        rpc = {"jsonrpc": "2.0", "id": 7, "method": method, "params": said}
+        answer = await slow.client.post("/a2a/echo", json=rpc)
+        error = answer.json()["error"]
+        assert (answer.status_code, answer.json()["id"], error["code"]) == (429, 7, -32000)
+        _says_when(answer, error["data"])
+    for path in ("/a2a/echo/message:send", "/a2a/echo/message:stream"):
+        answer = await slow.client.post(path, json=said)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["status"]) == (429, "RESOURCE_EXHAUSTED")
+        _says_when(answer, error["details"])
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    call = {"name": "agent_echo", "arguments": {"message": "x"}, "_meta": meta}
+    rpc = {"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": call}
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "agent_echo"}
+    accepts = {"accept": "application/json, text/event-stream"}
+    answer = await slow.client.post("/mcp", json=rpc, headers=headers | accepts)
+    assert answer.status_code == 429, answer.text
+    assert answer.headers["retry-after"] == str(answer.json()["error"]["data"]["retryAfter"])
+
+
+def _says_when(answer: httpx2.Response, details: list[dict[str, Any]]) -> None:
+    info, retry = details
+    assert info["metadata"]["code"] == "RUNS_PER_MINUTE"
+    assert retry["@type"].endswith("google.rpc.RetryInfo")
+    assert retry["retryDelay"] == answer.headers["retry-after"] + "s" and 1 <= int(answer.headers["retry-after"]) <= 30
 
 
 @pytest.mark.requirement("OS-I3")

@@ -26,6 +26,7 @@ from app.store.compaction import SweepTable
 from app.views.records import records_json, replay
 from app.views.thread import Thread
 from app.wiring.store import Store
+from tests.examples import examples
 from tests.runtime.schedule.test_delta_expiry import requested
 from tests.store.test_properties import WithStore
 from tests.store.test_properties import with_store as with_store
@@ -114,7 +115,7 @@ def _folded(thread_id: str, events: list[Event]) -> dict[str, object]:
 
 
 @pytest.mark.requirement("G19", "G22")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories, st.randoms(use_true_random=False))
 def test_any_history_without_its_old_deltas(
     with_store: WithStore, history: list[tuple[str, str, int | str]], chance: random.Random

@@ -19,6 +19,7 @@ from app.store.engine import Row, Sql, Tx
 from app.store.event_rows import DELTA, MAX_BASES, MAX_PREFIX_BYTES, Bases, add_rows, events_from
 from app.store.event_rows import read_page as read_rows
 from app.store.sqlite import _run_to_end, _SqliteTx
+from tests.examples import examples
 
 KEY: Final = 7
 AT: Final = 0x018BCFE56800
@@ -118,7 +119,7 @@ _contents = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_contents, max_size=30), st.integers(1, 8), st.integers(1, 12))
 @example([{"payload_bytes": delta("a")}, {"payload_bytes": delta('","text":"')}], 1, 1)
 @example([{"payload_bytes": delta("a")}, {"payload_bytes": delta("")[:-3] + b"}}"}], 1, 1)
@@ -138,7 +139,7 @@ def test_any_events_come_out_as_they_went_in_page_by_page(
         same(rows.read(reader._EVENTS_AND_DELTAS_OF, 0, len(events), [DELTA], 100), deltas)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.text(max_size=100), min_size=2, max_size=20), st.lists(st.integers(-1000, 1000), min_size=20))
 def test_every_delta_of_a_message_but_the_first_is_tight(texts: list[str], lags: list[int]) -> None:
     contents = [{"payload_bytes": delta(text), "at": AT + lags[n]} for n, text in enumerate(texts)]

@@ -17,6 +17,7 @@ from app.events.chain import Head, verify
 from app.events.envelope import Event
 from app.events.ports import Answer, Appended, Draft, Fence, Refused
 from app.events.recorder import Scope
+from app.store.blobs import Blobs
 from app.wiring.store import Store, open_store
 from tests.store_equals_replay import assert_tables_equal_replay
 
@@ -73,7 +74,7 @@ async def test_what_is_published_is_already_in_the_database(store: Store) -> Non
     listener = store.hub.subscribe("default", [scope.thread_id])
     writing = asyncio.gather(*(store.recorder.record(scope, step(n)) for n in range(50)))
     while len(seen) < 50:
-        await asyncio.wait_for(listener.wait(), 10)
+        await asyncio.wait_for(listener.wait(), 30)
         for event in listener.take():
             stored = await store.reader.events("default", scope.thread_id, event.seq - 1, 1)
             assert stored[0].id == event.id and stored[0].hash == event.hash
@@ -378,6 +379,7 @@ async def test_every_table_has_a_tenant_or_stands_under_a_thread(store: Store) -
         "workspaces": "one server has one workspace, seen by all its tenants",
         "schema_support": "one row, about the database as a whole",
         "model_limits": "a provider's limit is shared by all tenants",
+        "consumers": "one row for each follower of the whole log; what it has not read has a tenant",
         "memory_index": "stands under a namespace, which has a tenant",
         "memory_vectors": "stands under a namespace, which has a tenant",
         "memory_terms": "stands under a namespace, which has a tenant",
@@ -395,3 +397,20 @@ async def test_a_run_that_belongs_to_another_thread_is_not_written_to(store: Sto
     assert (await refuse(store.recorder.record(crossed, step(1)))).failure.code == "RUN_NOT_FOUND"
     queued = request.RequestQueued(agent="a")
     assert (await refuse(store.recorder.record(crossed, queued))).failure.code == "RUN_EXISTS"
+
+
+@pytest.mark.requirement("HK-30")
+async def test_large_content_is_stored_and_read_whole_once_per_tenant(store: Store) -> None:
+    """Larger than what SQLite is given as a whole, beside content that is not."""
+    first, second, blobs = await started(store), await started(store), Blobs(store.database)
+    large, small = bytes(range(256)) * 8192, b"a few bytes"
+    for scope in (first, second):
+        for data in (large, small):
+            reference = await blobs.put("default", scope.thread_id, data, "image/png")
+            assert await store.reader.blob("default", scope.thread_id, reference["sha256"]) == ("image/png", data)
+            part = await store.reader.blob_part("default", scope.thread_id, reference["sha256"], 2, 10)
+            assert part == data[2:10]
+    done = request.RequestCompleted(output=large.hex())
+    (event,) = (await accept(store.recorder.record(first, done))).events
+    found = await store.reader.blob("default", first.thread_id, event.payload["output"]["$blob"]["sha256"])
+    assert found is not None and found[1] == large.hex().encode()

@@ -85,7 +85,29 @@ def _payloads() -> st.SearchStrategy[Payload]:
     )  # fmt: skip
 
 
-steps = st.lists(st.tuples(names, names, _payloads()), max_size=30)
+Step = tuple[str, str, Payload]
+
+
+def _answered_when_asked(drawn: list[Step]) -> list[Step]:
+    """Without the end of a question that is not open, or its start when it is: no run has such a history."""
+    open_: set[tuple[str, str, str]] = set()
+    kept: list[Step] = []
+    for thread_name, run, payload in drawn:
+        if isinstance(payload, interrupt.InterruptRaised):
+            if (thread_name, run, payload.interrupt_id) in open_:
+                continue
+            open_.add((thread_name, run, payload.interrupt_id))
+        elif isinstance(payload, interrupt.InterruptResolved | interrupt.InterruptExpired):
+            if (thread_name, run, payload.interrupt_id) not in open_:
+                continue
+            open_.remove((thread_name, run, payload.interrupt_id))
+        elif payload.type in request.TERMINAL:
+            open_ = {one for one in open_ if one[:2] != (thread_name, run)}
+        kept.append((thread_name, run, payload))
+    return kept
+
+
+steps = st.lists(st.tuples(names, names, _payloads()), max_size=30).map(_answered_when_asked)
 
 
 async def play(store: Store, history: list[tuple[str, str, Payload]], prefix: str) -> None:

@@ -411,16 +411,16 @@ async def test_a_result_that_arrives_within_the_grace_is_recorded_and_not_applie
 
     log = Recording()
     work = asyncio.create_task(gate(Finishing(WEATHER)).call(GOOD, scope("weather"), log.ports(cancelled=cancelled)))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 30)
     if how == "command":
         cancelled.set()
-        outcome = await asyncio.wait_for(work, 5)
+        outcome = await asyncio.wait_for(work, 30)
         assert outcome.error is not None
         assert outcome.error.code == "TOOL_CANCELLED"
     else:
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(work, 5)
+            await asyncio.wait_for(work, 30)
     assert log.payloads("tool.resulted")[0] | {"durationMs": 0} == {
         "callId": "call_1", "tool": "weather", "ok": True, "output": "finished anyway", "durationMs": 0,
         "applied": False,
@@ -444,9 +444,9 @@ async def test_a_tool_that_ignores_its_cancel_is_left_behind_after_the_grace() -
     log = Recording()
     gateway = gate(Stubborn(WEATHER), cancel_grace=-0.95)
     work = asyncio.create_task(gateway.call(GOOD, scope("weather"), log.ports(cancelled=cancelled)))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 30)
     cancelled.set()
-    outcome = await asyncio.wait_for(work, 5)
+    outcome = await asyncio.wait_for(work, 30)
     assert outcome.error is not None
     assert outcome.error.code == "TOOL_CANCELLED"
     release.set()
@@ -459,7 +459,7 @@ async def test_parallel_calls_act_at_once_and_their_results_are_recorded_in_call
 
     class Meeting(Spy):
         async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
-            await asyncio.wait_for(both.wait(), 5)
+            await asyncio.wait_for(both.wait(), 30)
             for _ in range(10 - 3 * int(ctx.call_id)):  # the last one asked for is done first
                 await asyncio.sleep(0)
             done.append(ctx.call_id)

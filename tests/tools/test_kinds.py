@@ -310,7 +310,8 @@ async def test_an_argument_cannot_become_an_option() -> None:
     ],
 )
 async def test_what_a_program_does_wrong_is_a_failure_with_a_code(source: str, expected: str) -> None:
-    assert code(await call(program(source, timeout=1), {})) == expected
+    seconds = 1 if expected == "TOOL_TIMEOUT" else 60  # a busy machine starts a program slowly
+    assert code(await call(program(source, timeout=seconds), {})) == expected
 
 
 @pytest.mark.requirement("G21")

@@ -1,7 +1,6 @@
 """Real MCP servers, over stdio and over HTTP: list, call, error, hang, crash and restart, a swapped schema."""
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,9 +14,11 @@ from app.core.errors import Failure
 from app.outside.http import HttpClient
 from app.tools.contract import ToolOutcome, ToolRequest
 from app.tools.gateway import Gateway
-from app.tools.kinds.mcp_sessions import McpEndpoint, Sessions
+from app.tools.kinds.mcp_endpoint import McpEndpoint
+from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.mcp_tools import McpServer, McpTool
 from app.tools.registry import Registry
+from tests.postgres import free_port
 from tests.tools.recording import Recording, scope
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,8 @@ COMMAND = (sys.executable, "-m", "tests.tools.servers.mcp_server")
 async def connected(transport: str, **fields: Any) -> AsyncIterator[Sessions]:
     client = HttpClient()
     async with asyncio.timeout(60), _server(transport) as place:
-        sessions = Sessions(McpEndpoint("test", **place, **fields), client)
+        # A program of Python may need long to start on a busy machine.
+        sessions = Sessions(McpEndpoint("test", **place, **({"connect_seconds": 60.0} | fields)), client)
         try:
             yield sessions
         finally:
@@ -41,12 +43,10 @@ async def _server(transport: str) -> AsyncIterator[dict[str, Any]]:
     if transport == "stdio":
         yield {"command": COMMAND, "env": {"PYTHONPATH": str(ROOT)}}
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(*COMMAND, "--port", str(port), cwd=ROOT)
     try:
-        for _ in range(600):
+        for _ in range(3000):
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()
@@ -113,7 +113,7 @@ async def test_pins_and_scope_hold_the_environment_is_scrubbed_and_a_hang_ends(
     async with connected("stdio") as sessions:
         allowed = frozenset({"add", "environment", "hang"})
         server = McpServer(sessions, allow=allowed, pins={"add": "0" * 64})
-        tools = await tools_of(server, effect="readonly", timeout_seconds=0.5)
+        tools = await tools_of(server, effect="readonly")
         assert set(tools) == allowed
         outcome = await call(tools, "add", {"a": 1, "b": 2})
         assert outcome.error is not None
@@ -121,7 +121,8 @@ async def test_pins_and_scope_hold_the_environment_is_scrubbed_and_a_hang_ends(
         given = await call(tools, "environment", {})
         assert given.ok
         assert "API_TOKEN" not in str(given.output)
-        outcome = await call(tools, "hang", {})
+        hurried = await tools_of(server, effect="readonly", timeout_seconds=0.5)
+        outcome = await call(hurried, "hang", {})
         assert outcome.error is not None
         assert outcome.error.code == "TOOL_TIMEOUT"
 
@@ -147,7 +148,7 @@ async def test_a_server_that_says_far_too_much_when_it_is_connected_is_refused_a
     client = HttpClient()
     program = f"print({said}, flush=True); input(); input()"
     sessions = Sessions(McpEndpoint("test", (sys.executable, "-c", program), connect_seconds=30), client)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         offers = await McpServer(sessions).offers()
     assert isinstance(offers, Failure) and offers.code == "OUTPUT_TOO_LARGE"
     await sessions.close()
@@ -159,7 +160,8 @@ async def test_the_end_of_a_servers_own_log_is_in_ours_without_secrets_when_it_b
     log, secret = Recording(), "sk-secret-123"
     client = HttpClient()
     env = {"PYTHONPATH": str(ROOT), "TOKEN": "${env:TOKEN}"}
-    sessions = Sessions(McpEndpoint("test", COMMAND, env=env, sessions=1), client, {"TOKEN": secret}.get)
+    endpoint = McpEndpoint("test", COMMAND, env=env, connect_seconds=60, sessions=1)
+    sessions = Sessions(endpoint, client, {"TOKEN": secret}.get)
     tools = await tools_of(McpServer(sessions), effect="unsafe", timeout_seconds=15)
     gateway = Gateway(Registry(tools.values()))
     with capture_logs() as seen:
@@ -195,7 +197,7 @@ async def test_an_mcp_server_at_a_private_address_is_refused_unless_allowed_by_n
     port = listener.sockets[0].getsockname()[1]
     client = HttpClient()
     for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost"):
-        sessions = Sessions(McpEndpoint("test", url=f"http://{host}:{port}/mcp", connect_seconds=5), client)
+        sessions = Sessions(McpEndpoint("test", url=f"http://{host}:{port}/mcp", connect_seconds=30), client)
         offers = await McpServer(sessions).offers()
         assert isinstance(offers, Failure)
         assert offers.code == "TOOL_UNAVAILABLE"

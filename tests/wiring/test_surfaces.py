@@ -16,7 +16,7 @@ from app.core.settings import Settings
 from app.events.hub import Hub, Subscription
 from app.protocols.context import ServerContext
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.submission import Submission
+from app.runtime.intake.submission import Submission, Taken
 from app.views.run import Run
 from app.wiring.runtime import open_holdfast
 from app.wiring.web import build_web, server_context
@@ -50,6 +50,10 @@ class Client:
     async def submit(self, who: Principal, submission: Submission) -> Run | Rejected:
         self.submitted.append(submission)
         return Run("run_made_up", "thr_made_up", agent=submission.agent)
+
+    async def enqueue(self, who: Principal, submission: Submission) -> Taken | Rejected:
+        run = await self.submit(who, submission)
+        return run if isinstance(run, Rejected) else Taken(run)
 
 
 class Lifecycle:
@@ -112,7 +116,7 @@ async def test_live_events_come_from_another_event_source(settings: Settings) ->
         thread = (await http.post("/api/threads", json={"title": "quiet"})).json()["id"]
         (created,) = await server.reader.events("default", thread, 0, 10)
         stream = http.stream("GET", f"/api/threads/{thread}/stream", headers={"Last-Event-ID": "1"})
-        async with asyncio.timeout(20), stream as answer:
+        async with asyncio.timeout(30), stream as answer:
             # It has read what is stored, and is live.
             await until(lambda: source.hub.backfills > 0 and not any(one.paused for one in source.subscriptions))
             created.id, created.seq = "evt_made_up", 2

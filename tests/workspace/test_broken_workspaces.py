@@ -9,11 +9,12 @@ from tests.workspace.broken.cycles import CYCLES
 from tests.workspace.broken.files import ENVELOPE, YAML
 from tests.workspace.broken.kinds import KINDS
 from tests.workspace.broken.meaning import MARKDOWN, MEANING, SECRETS
+from tests.workspace.broken.phases import PHASES
 from tests.workspace.broken.references import REFERENCES
 from tests.workspace.broken.workflows import GRAPHS, TYPES
 from tests.workspace.building import MODEL, TOOL, build, document, findings
 
-CASES = [*YAML, *ENVELOPE, *REFERENCES, *KINDS, *MEANING, *SECRETS, *MARKDOWN, *CYCLES, *GRAPHS, *TYPES]
+CASES = [*YAML, *ENVELOPE, *REFERENCES, *KINDS, *MEANING, *SECRETS, *MARKDOWN, *CYCLES, *GRAPHS, *TYPES, *PHASES]
 
 
 @pytest.mark.requirement("SH-1", "S13", "OS-L5", "OS-I4")
@@ -25,7 +26,7 @@ def test_broken_workspace_is_reported_with_code_file_and_line(case: Case) -> Non
 
 
 @pytest.mark.requirement("SH-5")
-@pytest.mark.parametrize("case", [*GRAPHS, *TYPES], ids=lambda case: case.name.replace(" ", "-"))
+@pytest.mark.parametrize("case", [*GRAPHS, *TYPES, *PHASES], ids=lambda case: case.name.replace(" ", "-"))
 def test_broken_workflow_says_how_to_correct_it(case: Case) -> None:
     result = build(case.changes)
     assert not isinstance(result, Compiled)

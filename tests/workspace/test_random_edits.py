@@ -12,6 +12,7 @@ from app.wiring.kinds import kind_catalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import WorkspaceFiles, read_folder
+from tests.examples import examples
 
 DEMO = read_folder(shipped("workspaces") / "demo").contents()
 EXTRA = {
@@ -60,7 +61,7 @@ def edited(seed: int, count: int) -> dict[str, bytes]:
 
 
 @pytest.mark.requirement("S13", "SH-1")
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 6))
 @example(seed=0, count=1)
 def test_random_edits_never_crash_the_compiler(seed: int, count: int) -> None:
@@ -76,7 +77,7 @@ def test_random_edits_never_crash_the_compiler(seed: int, count: int) -> None:
     assert result.as_text() and result.as_json()
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=examples(150), deadline=None, database=None)
 @given(st.binary(max_size=400))
 def test_random_bytes_never_crash_the_compiler(data: bytes) -> None:
     contents = {**DEMO, "agents/x.yaml": data, "skills/x/SKILL.md": b"---\n" + data, "roles/lead.md": data}
@@ -110,7 +111,7 @@ KINDS = [
 ]
 
 
-@settings(max_examples=250, deadline=None, database=None)
+@settings(max_examples=examples(250), deadline=None, database=None)
 @given(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(FIELDS), values, max_size=6))
 def test_random_values_in_known_fields_never_crash_the_compiler(kind: str, spec: dict[str, object]) -> None:
     document = {"apiVersion": "holdfast/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}

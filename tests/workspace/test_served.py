@@ -36,23 +36,24 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _served_fields() -> Iterator[tuple[type[BaseModel], str]]:
     """Every field of every spec that a workspace may write; what is not served, and all below it, is left out."""
-    whole = {(kind, part.path[0]) for kind, parts in UNSERVED.fields.items() for part in parts if part.values is None}
-    todo: list[tuple[str | None, type[BaseModel]]] = [
-        (kind, spec)
+    whole = {(kind, part.path) for kind, parts in UNSERVED.fields.items() for part in parts if part.values is None}
+    todo: list[tuple[str, tuple[Any, ...], type[BaseModel]]] = [
+        (kind, (), spec)
         for kind, model in KINDS.items()
         if kind not in UNSERVED.kinds
         for spec in _models_in(model.model_fields["spec"].annotation)
     ]
     seen: set[type[BaseModel]] = set()
     while todo:
-        kind, model = todo.pop()
+        kind, path, model = todo.pop()
         if model in seen:
             continue
         seen.add(model)
         for name, info in model.model_fields.items():
-            if (kind, info.alias or name) not in whole:
+            below = (*path, info.alias or name)
+            if (kind, below) not in whole:
                 yield model, name
-                todo += [(None, below) for below in _models_in(info.annotation)]
+                todo += [(kind, below, inner) for inner in _models_in(info.annotation)]
 
 
 def _compiled(changes: dict[str, str]) -> tuple[Diagnostic, ...]:
@@ -82,7 +83,7 @@ def test_every_reader_really_mentions_its_field() -> None:
 WRITTEN = {
     ("Runtime", "defaultWorkflow"): "defaultWorkflow: w",
     ("Runtime", "routes"): "routes: {r: {agent: helper}}",
-    ("Runtime", "trust"): "trust: {extensions: warn}",
+    ("Runtime", "trust"): "trust: {publishers: [acme]}",
 }
 BASE = {
     "Runtime": "defaultAgent: helper",
@@ -103,7 +104,7 @@ def test_field_that_is_not_served_is_an_error_with_place_and_remedy(kind: str, p
     line = 5 + len(spec.splitlines())
     assert [(item.severity, item.file, item.line) for item in found] == [("error", path, line)]
     assert found[0].remedy == part.remedy
-    wanted = f"spec.{field}" + ("[1]" if EACH in part.path else "")
+    wanted = ".".join(("spec", *(step for step in part.path if step != EACH))) + ("[1]" if EACH in part.path else "")
     assert found[0].path == wanted
 
 
@@ -238,6 +239,7 @@ SHIPPED = (
     "brainstorm-cycle",
     "spec-driven",
     "release-notes",
+    "supervised",
 )
 
 
@@ -249,7 +251,7 @@ def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
 
 def test_run_of_an_older_version_keeps_its_workspace() -> None:
     """What was accepted without effect stays so for runs that began with it."""
-    changes = {"runtime.yaml": RUNTIME + "  trust: {extensions: warn}\n"}
+    changes = {"runtime.yaml": RUNTIME + "  trust: {publishers: [acme]}\n"}
     assert not isinstance(compile(files(changes), kind_catalog()), Compiled)
     kept = compile(files(changes), kind_catalog(), stored=True)
     assert isinstance(kept, Compiled)

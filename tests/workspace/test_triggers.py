@@ -41,6 +41,6 @@ def test_case_is_folded_beyond_ascii() -> None:
 
 def test_many_triggers_on_a_long_text_take_linear_time() -> None:
     matcher = TriggerMatcher({f"s{n}": [f"word{n}", "a " * (n % 40) + "b"] for n in range(1_000)})
-    start = time.monotonic()
+    start = time.process_time()
     matcher.match("a " * 200_000)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2

@@ -84,7 +84,7 @@ class DeepAgentsBackend:
 
         ctx, config = bridge.ctx, bridge.ctx.config
         backend = _made(ctx, config["backend"]) if config.get("backend") else None
-        tools = {tool.name: tool for tool in agent_tools(bridge)}
+        tools = {tool.name: tool for tool in agent_tools(bridge.tools.values())}
         recorder = RecordedTools(outside=backend is not None)
         rules = [*_ALWAYS, *config.get("permissions", ())]
         general: JsonObject = {**GENERAL_PURPOSE_SUBAGENT}

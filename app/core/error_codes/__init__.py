@@ -5,9 +5,9 @@
 
 from typing import Final
 
-from app.core.error_codes import log, requests, work, workspace
+from app.core.error_codes import log, requests, sessions, work, workspace
 from app.core.error_codes.code import Code
 
 __all__ = ["CODES", "Code"]
 
-CODES: Final[dict[str, Code]] = requests.CODES | log.CODES | workspace.CODES | work.CODES
+CODES: Final[dict[str, Code]] = requests.CODES | log.CODES | workspace.CODES | work.CODES | sessions.CODES

@@ -25,6 +25,46 @@ CODES: Final[dict[str, Code]] = {
         "No action is needed: the run takes one more turn to handle it.",
     ),
     "RUN_TERMINAL": Code("The run has ended.", "Start another run."),
+    "JOB_NOT_FOUND": Code("There is no such job.", "Check the id; a run without queue attributes is not a job."),
+    "JOB_MERGE_TOO_LARGE": Code(
+        "The metadata of a job and of its duplicate are too large together.",
+        "Send less metadata, or use another `dedupe` than `merge_duplicate`.",
+    ),
+    "WEBHOOK_NOT_FOUND": Code("There is no such webhook.", "Check the id."),
+    "WEBHOOK_ADDRESS_REFUSED": Code(
+        "A webhook may not be sent to this address.",
+        "List the host in the Runtime's `outgoing.webhooks`, and use a URL that begins with https:// or http://.",
+    ),
+    "PUSH_LIMIT": Code("The task has too many push notification configs.", "Delete one that is not needed any more."),
+    "WEBHOOK_DECLARED": Code(
+        "The webhook is declared by a document of the workspace.", "Change the document instead; it is loaded at once."
+    ),
+    "WEBHOOK_OF_RUNS": Code(
+        "This webhook stands for all URLs that runs name, and can be neither changed nor deleted.",
+        "Rotate its secret, or list and repeat its deliveries; name no URL in a run to send nothing.",
+    ),
+    "WEBHOOK_LIMIT": Code("The tenant has as many webhooks as it may have.", "Delete one that is no longer needed."),
+    "DELIVERY_NOT_FOUND": Code(
+        "The webhook has no such delivery, or it is still being sent.", "List the deliveries of the webhook."
+    ),
+    "SCHEDULE_NOT_FOUND": Code("There is no such schedule.", "Check the name, and the tenant that the schedule names."),
+    "SCHEDULE_EXISTS": Code("There is a schedule with this name.", "Choose another name, or delete it first."),
+    "SCHEDULE_DECLARED": Code(
+        "The schedule is declared by a document of the workspace.", "Change the document instead; it is loaded at once."
+    ),
+    "SCHEDULE_LIMIT": Code("There are too many schedules.", "Delete one that is no longer needed."),
+    "JOB_TIMEOUT": Code(
+        "An attempt of a job took longer than its timeout.",
+        "Give the job more time (`timeoutSeconds`), more attempts, or less to do.",
+    ),
+    "ACTION_INTENTS_INVALID": Code(
+        "An agent's answer was to say which actions to carry out, and cannot be read so.",
+        'Have the agent answer `{"kind": "action_intents", "intents": [...]}` with 1 to 32 intents, and nothing else.',
+    ),
+    "ACTION_INTENT_FAILED": Code(
+        "At least one action that an agent's answer asked for failed, is not allowed or is not known.",
+        "The message names each by its place; the others were carried out.",
+    ),
     "RUN_NOT_FOUND": Code("There is no such run.", "Check the id."),
     "THREAD_NOT_FOUND": Code("There is no such thread.", "Check the id, or send createThread: true to create it."),
     "THREAD_BUSY": Code(
@@ -172,7 +212,19 @@ CODES: Final[dict[str, Code]] = {
         "Make the evaluator faster, or raise its `timeoutSeconds`. Without a score nothing passes.",
     ),
     "RUN_NOT_ENDED": Code(
-        "The run has not ended, or has not completed, so it cannot be judged yet.", "Wait for the run to complete."
+        "The run has not ended, or has not completed, so it cannot be judged or amended yet.",
+        "Wait for the run to complete.",
+    ),
+    "EVENT_NOT_FOUND": Code("The thread has no event with this number.", "See the thread's events for their `seq`."),
+    "EVENT_NOT_AMENDABLE": Code(
+        "The event has no such text. What was asked, answered or said can be amended, and nothing else.",
+        "Amend the event that says the text: see docs/http.md for the types and their fields.",
+    ),
+    "TOO_MANY_AMENDMENTS": Code(
+        "The thread has as many amendments as one may have.", "Fork the thread: a fork begins with the amended texts."
+    ),
+    "ENTRY_CHANGED": Code(
+        "The transcript's entry was changed while its text was being amended.", "Look at the entry, and try again."
     ),
     "TODO_INVALID": Code(
         "An item of the list of things to do is not usable, or the list would be too long.",
@@ -239,6 +291,9 @@ CODES: Final[dict[str, Code]] = {
     "RUN_EXISTS": Code("A run with this id already exists.", "Omit the id; the server assigns one."),
     "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or does not exist.", "Answer its interrupt first."),
     "RUN_NOT_RUNNING": Code("No server works on the run at the moment.", "No action is needed."),
+    "PROJECT_BUSY": Code(
+        "Another serial job of the project runs, or is before this one.", "No action is needed: the job starts later."
+    ),
     "LEASE_HELD": Code("Another server executes the run.", "No action is needed."),
     "STORAGE_FULL": Code(
         "The disk or the database is full.",
@@ -273,6 +328,11 @@ CODES: Final[dict[str, Code]] = {
     "SCHEMA_NEWER": Code(
         "The database was migrated by a newer version, which no longer supports this one.",
         "Use that version, or restore a backup that was made before the upgrade.",
+    ),
+    "MIGRATION_LOCKED": Code(
+        "Another process is migrating the database, and has not come to an end within the time that a start waits.",
+        "Start the server again when that migration has ended. If the server that began it is suspended or cut off, "
+        "end it, or its connection with `SELECT pg_terminate_backend(number)`: nothing is half migrated.",
     ),
     "CANNOT_PARTITION": Code(
         "The log cannot be put into partitions now.",

@@ -63,6 +63,14 @@ CODES: Final[dict[str, Code]] = {
         "The request has no valid credentials.",
         "Send `Authorization: Bearer <key>` with a key that is neither revoked nor expired.",
     ),
+    "CSRF_TOKEN_INVALID": Code(
+        "A browser session changed something without its CSRF token.",
+        "Send the `csrfToken` of GET /api/me in the header `X-CSRF-Token`, or use a key instead of the cookie.",
+    ),
+    "SIGN_IN_REFUSED": Code(
+        "These credentials cannot open a browser session.",
+        "Sign in with an API key; the token that is printed at the first start only creates the first key.",
+    ),
     "FORBIDDEN": Code("The caller does not have the required permission.", "Use a key with the scope in `needs`."),
     "MEMORY_NOT_FOUND": Code(
         "There is no such memory record, or its text was forgotten.", "See GET /api/memory/records for the ids."

@@ -14,6 +14,21 @@ CODES: Final[dict[str, Code]] = {
         "An MCP server does not speak the required version of the protocol.",
         "`candidates` lists what it has and lacks. Update the server, or change `mcpProtocolVersion` of its document.",
     ),
+    "MCP_LOGIN_REQUIRED": Code(
+        "An MCP server asks for a login that the tenant does not have, or that it no longer accepts.",
+        "Run `holdfast mcp login SERVER` with a key of the tenant. Calls of the server's other tenants go on.",
+    ),
+    "MCP_LOGIN_FAILED": Code(
+        "Logging in to an MCP server failed.",
+        "The message says at which step. Check `oauth` of the McpServer document, then log in again.",
+    ),
+    "MCP_OAUTH_NOT_DECLARED": Code(
+        "The MCP server's document does not ask for a login.",
+        "Add `oauth: {}` to the McpServer document. With the grant `clientCredentials` no login is needed.",
+    ),
+    "MCP_SERVER_NOT_FOUND": Code(
+        "The workspace has no such MCP server.", "`GET /api/mcp/servers` lists those that it has."
+    ),
     "PROVIDER_ERROR": Code("No model of the plan returned an answer.", "`causes` lists what happened at each attempt."),
     "PROVIDER_UNREACHABLE": Code(
         "The connection to the model provider failed.",

@@ -28,6 +28,10 @@ class InterruptRaised(EventModel):
     """What a run that is entered again finds its question by."""
     node: str | None = None
     """The step of a workflow that asks."""
+    artifacts: list[str] | None = None
+    """Names of artifacts that a phase lacks: once the thread has all of them, the question is resolved by itself."""
+    changes_files: bool | None = None
+    """Of an approval: the tool writes files that its arguments name."""
     background: bool | None = None
     """The run goes on with other branches; `runtime.request.suspended` says when it waits."""
 

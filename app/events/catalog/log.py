@@ -22,12 +22,20 @@ class ProgressNarration(EventModel):
 
 @event("runtime.event.amended")
 class EventAmended(EventModel):
-    """Corrects an earlier event of the same thread. The earlier one stays as it is."""
+    """Corrects texts of an earlier event of its thread, which stays as it is. Views show the correction."""
 
     amends_seq: int
     amends_id: str
     reason: str
     correction: dict[str, Any]
+    """The fields of the amended event's payload that are shown otherwise, with their new values."""
+    amends_type: str | None = None
+    run_id: str | None = None
+    """The run whose event it is."""
+    message_id: str | None = None
+    """The message or the transcript's entry whose text it is."""
+    in_transcript: bool | None = None
+    """Whether the transcript's entry shows the text; false where it was replaced since."""
 
 
 class DroppedNumbers(Value):

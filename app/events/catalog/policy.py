@@ -76,6 +76,8 @@ class GateEvaluated(EventModel):
     """Which answer of the run was judged; a retry and a fallback give another one."""
     subject_hash: str | None = None
     """Of the judged output: the verdict holds for that and nothing else."""
+    node: str | None = None
+    """The phase of spec-driven work whose artifact was judged, instead of the answer of the run."""
     judgements: list[dict[str, Any]] | None = None
     """The answers of a judging model: model, seed, score, reason and usage of each."""
     duration_ms: int | None = None

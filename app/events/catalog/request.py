@@ -36,6 +36,9 @@ class RequestQueued(EventModel):
     """`required` or `{name}`: what the first answering model call must do."""
     approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
     """What the conversation asks for; it only ever makes the workspace's own rules stricter."""
+    session_limits: dict[str, str | list[str]] | None = None
+    """`networkAccess`, `filesystemSandbox` and `cwd` of the conversation: what its tools may reach, never more; and
+    `allowedTools`, `deniedTools` and `approvalTools` of its settings."""
     user: str | None = None
     """For whom the caller acts, if it may: whose memory the run uses."""
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -53,6 +56,8 @@ class RequestQueued(EventModel):
     replay_differs: dict[str, Any] | None = None
     """What a compatible rerun does differently: `differs`, and `model` where another one is used."""
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
+    webhook: str | None = None
+    """A webhook that is sent the run's end, whatever it is sent otherwise; by its id, or by the URL to send it to."""
     partial_answers: Literal["keep"] | None = None
     """Whether an answer that is cut off stays in the thread's conversation, marked as such."""
 

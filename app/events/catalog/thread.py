@@ -48,12 +48,50 @@ class ThreadForked(EventModel):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
+@event("runtime.thread.rolledBack", of_thread=True)
+class ThreadRolledBack(EventModel):
+    """Turns that have ended are taken out of the conversation: later runs are not sent them. Nothing is deleted."""
+
+    turns: list[str]
+    seqs: list[int]
+    """The first `seq` of each of them."""
+
+
+@event("runtime.thread.compacted", of_thread=True)
+class ThreadCompacted(EventModel):
+    """A summary takes the place of what was said: later runs of every agent are sent it instead. Nothing is deleted."""
+
+    summary: str
+    through_seq: int
+    """The turns whose first event has at most this `seq` are summed up."""
+    job_id: str
+
+
 @event("runtime.thread.state.saved")
 class ThreadStateSaved(EventModel):
     """What a completed run leaves for the thread's next run of the agent. The newest counts."""
 
     agent: str
     state: Any
+
+
+@event("runtime.thread.state.updated", of_thread=True)
+class ThreadStateUpdated(EventModel):
+    """A client changed what the thread's next run begins with. Nothing is deleted."""
+
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    """In the shape of a history, each with its `id`: what joins the conversation, or all of it."""
+    replaces: bool = False
+    """Whether the messages are the whole conversation from here on."""
+    values: dict[str, Any] | None = None
+    """What a graph of its own is given for its channels, as the client sent it."""
+    agent: str | None = None
+    """The agent whose graph that is; null where no graph takes values."""
+    as_node: str | None = None
+    restores: int | None = None
+    """The `seq` at which the thread stood as it stands now again."""
+    state: Any = None
+    """What the agent's last run before that had left for the next one."""
 
 
 @event("runtime.thread.closed", of_thread=True)

@@ -65,7 +65,7 @@ def build(workspace: CompiledWorkspace, kinds: Kinds[GuardrailKind], deps: Guard
             rules[declared.name] = made
     if failures:
         return failures
-    agents = {name: _of_agent(agent.spec.guardrails.stages, rules) for name, agent in workspace.acting_agents.items()}
+    agents = {name: _of_agent(agent.spec.guardrails.stages, rules) for name, agent in workspace.everyone_acting.items()}
     return RuleBook({name: found for name, found in agents.items() if found is not None})
 
 

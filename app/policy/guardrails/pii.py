@@ -13,7 +13,7 @@ from typing import Final
 from app.policy.guardrails.contract import Match
 from app.policy.guardrails.national_ids import NATIONAL_IDS, luhn
 from app.policy.guardrails.patterns import BoundedPattern, compiled
-from app.policy.guardrails.secret_patterns import SECRETS, SecretPattern
+from app.policy.guardrails.secret_patterns import SECRETS, SecretPattern, secret_pattern
 
 _IBAN_LENGTHS: Final = {
     "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BR": 29, "BY": 28,
@@ -301,7 +301,7 @@ PII: Final[dict[str, Make]] = {
     ],
     "ip": _ips,
     "mac": _macs,
-    "token": lambda: [SecretPattern(kind) for kind in SECRETS],
+    "token": lambda: [secret_pattern(kind) for kind in SECRETS],
 }
 
 

@@ -3,6 +3,7 @@
 Replaced everywhere and always; a workspace cannot switch them off. Leaves to others: where known values come from.
 """
 
+import functools
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ SECRETS: Final[dict[str, str]] = {
     "github_token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})",
     "google_key": r"\bAIza[A-Za-z0-9_-]{35}",
     "slack_token": r"\bxox[abposr]-[A-Za-z0-9-]{10,}",
-    "jwt": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
+    # Everything that may belong to a token, so that of two that are joined by a "-" the second one is not left over.
+    "jwt": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}[A-Za-z0-9_.-]*",
     "bearer": r"(?i)\bbearer [A-Za-z0-9._~+/-]{20,}=*",
     "holdfast_key": r"\bhf_[A-Za-z0-9_-]{32,}",
 }
@@ -32,6 +34,7 @@ _RESTS: Final[dict[str, str]] = {
     "api_key": r"[A-Za-z0-9_-]*",
     "github_token": r"[A-Za-z0-9_]*",
     "slack_token": r"[A-Za-z0-9-]*",
+    "jwt": r"[A-Za-z0-9_.-]*",
     "bearer": r"[A-Za-z0-9._~+/-]*=*",
     "holdfast_key": r"[A-Za-z0-9_-]*",
 }
@@ -53,23 +56,6 @@ class _Characters:
         padded = len(text) - len(text.lstrip("=")) if before.endswith("=") else None
         count = int(self._more.search(text).end()) if padded is None else padded
         return count, count == len(text)
-
-
-class _Token:
-    """The rest of a token in three parts: what the part has left, and the last part if that has not begun."""
-
-    def __init__(self, dots: int) -> None:
-        self._dots = dots
-
-    def taken(self, before: str, text: str) -> tuple[int, bool]:
-        count = 0
-        for char in text:
-            if char == "." and self._dots < 2:
-                self._dots += 1
-            elif not (char.isascii() and (char.isalnum() or char in "_-")):
-                return count, False
-            count += 1
-        return count, True
 
 
 class _Key:
@@ -108,8 +94,6 @@ class SecretPattern(EndlessScanner):
     def rest(self, text: str, match: Match) -> OpenEnded | None:
         if self._kind == "private_key":
             return _Key()
-        if self._kind == "jwt":
-            return _Token(text.count(".", match.start, match.end))
         if text.startswith("gh", match.start) and not text.startswith("github_pat_", match.start):
             return _Characters(r"[A-Za-z0-9]*")
         return None if self._fixed else _Characters(_RESTS[self._kind])
@@ -167,3 +151,9 @@ class KnownSecrets:
             return []
         found = self.heads.find_matches_as_indexes(text[start:], overlapping=True)
         return sorted({at + start for _, at, _ in found})
+
+
+@functools.cache
+def secret_pattern(kind: str) -> SecretPattern:
+    """One for each kind is enough: it remembers nothing of what it looks at."""
+    return SecretPattern(kind)

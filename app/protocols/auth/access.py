@@ -11,6 +11,7 @@ from starlette.types import Scope
 from app.core.clock import Clock
 from app.core.principal import LOCAL, Principal
 from app.protocols.auth.bootstrap import Bootstrap
+from app.protocols.auth.browser_sessions import BrowserSessions
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Keyring
 from app.protocols.auth.proxies import TrustedProxies
@@ -42,8 +43,10 @@ class Access:
         tokens: TokenMode | None = None,
         proxies: TrustedProxies | None = None,
         bootstrap: Bootstrap | None = None,
+        browsers: BrowserSessions | None = None,
     ) -> None:
         self.bootstrap = bootstrap
+        self.browsers = browsers
         self.denials = denials
         self._clock = clock
         self._keyring, self._tokens, self._proxies = keyring, tokens, proxies
@@ -66,7 +69,8 @@ class Access:
                 return principal
         secret = secret_of(scope, headers)
         if secret is None:
-            return Denied("no_credentials")
+            session = None if self.browsers is None else await self.browsers.recognise(scope, headers)
+            return Denied("no_credentials") if session is None else session
         if self.bootstrap is not None and (first := await self.bootstrap.recognise(secret)) is not None:
             return first
         if self._tokens is not None and secret.count(".") == 2:

@@ -60,6 +60,11 @@ class Keyring:
             return Denied("revoked_key" if key.revoked_at is not None else "expired_key", key.id, key.tenant)
         return principal
 
+    async def principal_of(self, key_id: str) -> Principal | None:
+        """Of a key that still counts."""
+        key, principal = await self._look_up(key_id)
+        return principal if key is not None and key.is_live(self._clock.now_ms()) else None
+
     async def is_live(self, key_id: str) -> bool:
         key, _ = await self._look_up(key_id)
         return key is not None and key.is_live(self._clock.now_ms())

@@ -11,8 +11,10 @@ from pathlib import Path
 from app.core.clock import Clock
 from app.core.keys import is_secret, new_secret
 from app.core.settings import PREFIX, Settings, SettingsError
+from app.core.signing import Signer
 from app.protocols.auth.access import Access
 from app.protocols.auth.bootstrap import FILE_NAME, Bootstrap
+from app.protocols.auth.browser_sessions import BrowserSessions
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Find, Keyring
 from app.protocols.auth.proxies import TrustedProxies
@@ -22,7 +24,13 @@ from app.runtime.intake.ledger import Ledger
 
 @contextlib.asynccontextmanager
 async def open_access(
-    settings: Settings, keys: Keys, find: Find, ledger: Ledger, clock: Clock, bootstrap_token: str | None = None
+    settings: Settings,
+    keys: Keys,
+    find: Find,
+    ledger: Ledger,
+    clock: Clock,
+    signer: Signer,
+    bootstrap_token: str | None = None,
 ) -> AsyncIterator[Access]:
     """`bootstrap_token` is what makes the first key, instead of a token of this process."""
     modes = settings.auth_modes
@@ -42,10 +50,13 @@ async def open_access(
             keys.has_admin, None if settings.is_postgres else settings.data_dir / FILE_NAME, bootstrap_token
         )
         await bootstrap.open()
+    browsers = BrowserSessions(signer, clock, None if keyring is None else keyring.principal_of)
     denials = Denials(ledger.record, clock)
     denials.start()
     try:
-        yield Access(denials, clock, keyring=keyring, tokens=tokens, proxies=proxies, bootstrap=bootstrap)
+        yield Access(
+            denials, clock, keyring=keyring, tokens=tokens, proxies=proxies, bootstrap=bootstrap, browsers=browsers
+        )
     finally:
         await denials.close()
 

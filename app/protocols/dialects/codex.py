@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.clock import iso
-from app.events.catalog import execution, interrupt, ledger, thread
+from app.core.json import JsonObject
+from app.events.catalog import execution, interrupt, ledger, project, session_job, thread
 from app.events.envelope import Event
 from app.protocols.dialects import codex_items as items
+from app.protocols.dialects import codex_lifecycle as lifecycle
 from app.protocols.dialects.codex_items import Notification
+from app.protocols.dialects.codex_jobs import job_frame, suggestion_frame
+from app.protocols.dialects.codex_lifecycle import Transition
 from app.protocols.dialects.codex_requests import REQUESTED, RESOLVED, method_of, pending, resolved
 from app.runtime.intake.rejection import SYSTEM_THREADS
 from app.views.interrupt import Interrupt
@@ -34,6 +38,10 @@ class Known:
     """The thread's list of things to do, after this event."""
     tokens: dict[str, int] | None = None
     """What the thread's model calls used, this one included."""
+    moves: tuple[Transition, ...] = ()
+    """What the event did to the items of its turn."""
+    project: str | None = None
+    """The project that the session belongs to."""
 
 
 NOTHING: Final = Known()
@@ -46,7 +54,9 @@ class Alias:
     type: str
     payload: Any
     everywhere: bool = False
-    """Goes to every socket of the tenant with `threadId: null`."""
+    """Goes to every socket of the tenant with `threadId: null`, unless the thread is named."""
+    thread_id: str | None = None
+    """The thread that a frame for everybody names nevertheless."""
 
 
 def aliases(event: Event, known: Known) -> list[Alias]:
@@ -56,7 +66,7 @@ def aliases(event: Event, known: Known) -> list[Alias]:
         spoken = _OF_SYSTEM.get(event.type)
         return [spoken(event, known)] if spoken is not None else []
     made: list[Alias] = []
-    for notification in items.notifications(event, known.plan, known.tokens):
+    for notification in items.notifications(event, known.plan, known.tokens, known.moves):
         made.append(Alias(f"app_server.{normal(notification.method)}", _signal(event, known, notification)))
         if notification.alias is not None:
             made.append(Alias(notification.alias, notification.params))
@@ -86,7 +96,7 @@ def _signal(event: Event, known: Known, notification: Notification, request_id: 
         "receivedAt": iso(event.at),
         "context": {"threadId": event.thread_id, "turnId": event.run_id},
         "params": notification.params,
-        "session": {"id": event.thread_id, "title": known.title or UNTITLED, "projectId": None},
+        "session": {"id": event.thread_id, "title": known.title or UNTITLED, "projectId": known.project},
     }
     return made if request_id is None else made | {"requestId": request_id}
 
@@ -121,14 +131,47 @@ def _answered(event: Event, known: Known) -> Iterator[Alias]:
 
 
 def _row(event: Event, _: Known) -> Iterator[Alias]:
-    entry = {"details": None, "startedAt": None, "completedAt": None} | event.payload
+    entry = event.payload
     values = {"threadId": event.thread_id, "turnId": entry["turnId"], "messageId": entry["messageId"]}
     yield Alias("transcript_updated", values | {"type": entry["type"], "entry": entry})
 
 
 def _deleted(event: Event, known: Known) -> Iterator[Alias]:
-    values = {"sessionId": event.thread_id, "title": known.title or UNTITLED, "deletedAt": iso(event.at)}
-    yield Alias("session_deleted", values, everywhere=True)
+    values = {
+        "status": "deleted",
+        "sessionId": event.thread_id,
+        "title": known.title or UNTITLED,
+        "message": "The session was deleted.",
+        "deletedAt": iso(event.at),
+    }
+    yield Alias("session_deleted", values, everywhere=True, thread_id=event.thread_id)
+
+
+def _project(event: Event) -> dict[str, Any]:
+    at = iso(event.at)
+    return {"createdAt": at} | event.payload | {"updatedAt": at}
+
+
+def _assigned(event: Event, _: Known) -> Iterator[Alias]:
+    values = {
+        "sessionId": event.payload["sessionId"],
+        "projectId": event.payload.get("projectId"),
+        "previousProjectId": event.payload.get("previousProjectId"),
+    }
+    yield Alias("session_project_updated", values, everywhere=True, thread_id=event.thread_id)
+
+
+def _job(event: Event, _: Known) -> Iterator[Alias]:
+    yield Alias(*job_frame(event))
+
+
+def _suggested(event: Event, _: Known) -> Iterator[Alias]:
+    yield Alias("suggested_request_updated", suggestion_frame(event))
+
+
+def _login(event: Event) -> JsonObject:
+    told = event.payload
+    return {"name": told["server"], "success": told["success"], "error": told.get("error")}
 
 
 def _over_budget(event: Event, _: Known) -> Iterator[Alias]:
@@ -142,10 +185,18 @@ _DIRECT: Final[dict[str, Callable[[Event, Known], Iterator[Alias]]]] = {
     thread.TranscriptUpserted.type: _row,
     thread.ThreadDeleted.type: _deleted,
     execution.BudgetExceeded.type: _over_budget,
+    project.ProjectSessionAssigned.type: _assigned,
+    session_job.SessionJobUpdated.type: _job,
+    session_job.SessionSuggestionUpdated.type: _suggested,
 }
 _OF_SYSTEM: Final[dict[str, Callable[[Event, Known], Alias]]] = {
     # The agents of the workspace are the apps of a client; it asks for the list when it hears this.
     ledger.WorkspaceLoaded.type: lambda event, _: Alias("app_list_updated", event.payload, everywhere=True),
+    project.ProjectUpserted.type: lambda event, _: Alias("project_upserted", _project(event), everywhere=True),
+    project.ProjectDeleted.type: lambda event, _: Alias(
+        "project_deleted", {"projectId": event.payload["projectId"]}, everywhere=True
+    ),
+    ledger.McpOAuthCompleted.type: lambda event, _: Alias("mcp_oauth_completed", _login(event), everywhere=True),
 }
 
 # -- what must be known beforehand --------------------------------------------------------------------
@@ -153,8 +204,8 @@ _OF_SYSTEM: Final[dict[str, Callable[[Event, Known], Alias]]] = {
 NEEDS_TITLE: Final = items.TYPES | {interrupt.InterruptRaised.type, thread.ThreadDeleted.type}
 NEEDS_INTERRUPT: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})
 NEEDS_STORY: Final = items.OF_STORY
-FOLDED: Final = (*TODO_TYPES, items.MODEL_COMPLETED)
-"""What a thread's plan and its tokens are folded from."""
+FOLDED: Final = tuple(dict.fromkeys((*TODO_TYPES, items.MODEL_COMPLETED, *lifecycle.FOLDED)))
+"""What a thread's plan, its tokens and the items of its turns are folded from; deltas come in addition."""
 
 ALIASES: Final[dict[str, tuple[bool, str]]] = {
     "app_server.*": (False, "A notification or a request (`app_server.request.*`) of the runtime, by its method."),
@@ -171,6 +222,16 @@ ALIASES: Final[dict[str, tuple[bool, str]]] = {
     "thread_token_usage_updated": (False, "A model call used tokens."),
     "transcript_updated": (False, "A client's row of the transcript, as it stands after the merge."),
     "session_deleted": (True, "A session was deleted."),
+    "orchestrator_job_queued": (False, "A job that works for the session is on the queue."),
+    "orchestrator_job_started": (False, "An attempt at it began."),
+    "orchestrator_job_progress": (False, "It reports how far it is."),
+    "orchestrator_job_completed": (False, "It completed, and its rows of the transcript are final."),
+    "orchestrator_job_failed": (False, "It failed for good."),
+    "orchestrator_job_canceled": (False, "It was cancelled."),
+    "suggested_request_updated": (False, "A suggested request changed its state."),
+    "project_upserted": (True, "A project was created or renamed."),
+    "project_deleted": (True, "A project was deleted."),
+    "session_project_updated": (True, "A session was put into a project, or out of it."),
     "app_list_updated": (True, "The workspace was loaded: ask for the agents again."),
     "account_rate_limits_updated": (True, "The tenant's budget of the day is used up."),
 }

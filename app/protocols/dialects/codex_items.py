@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app import __version__
 from app.events.catalog import adapter, artifact, execution, model, request, thread, tool
 from app.events.envelope import Event
+from app.protocols.dialects.codex_lifecycle import MOVES, Transition, delta_item
+from app.views.controls import controls_of
 from app.views.text_diff import FILE
 from app.views.todos import TOOL as TODOS
 from app.views.todos import Todos
-from app.views.transcript import as_text
+
+PROVIDER: Final = "holdfast"
+SOURCE: Final = "appServer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +34,22 @@ class _Source:
     event: Event
     plan: Todos | None
     tokens: dict[str, int] | None
+    moves: tuple[Transition, ...] = ()
 
     def params(self, **more: Any) -> dict[str, Any]:
-        return {"threadId": self.event.thread_id, "turnId": self.event.run_id, **more}
+        return {"threadId": self.event.thread_id, "turnId": self.event.run_id} | more
+
+    def items(self) -> Iterator[Notification]:
+        """What the event did to the turn's items."""
+        for phase, item in self.moves:
+            yield Notification(f"item/{phase}", self.params(item=item))
 
 
-def notifications(event: Event, plan: Todos | None, tokens: dict[str, int] | None) -> list[Notification]:
+def notifications(
+    event: Event, plan: Todos | None, tokens: dict[str, int] | None, moves: tuple[Transition, ...] = ()
+) -> list[Notification]:
     notify = _NOTIFY.get(event.type)
-    return [] if notify is None else list(notify(_Source(event, plan, tokens)))
+    return [] if notify is None else list(notify(_Source(event, plan, tokens, moves)))
 
 
 Notify = Callable[[_Source], Iterator[Notification]]
@@ -46,9 +59,22 @@ Notify = Callable[[_Source], Iterator[Notification]]
 
 def _thread_started(source: _Source) -> Iterator[Notification]:
     event = source.event
-    yield Notification(
-        "thread/started", {"thread": {"id": event.thread_id, "name": event.payload.get("title"), "turns": []}}
-    )
+    metadata, seconds = event.payload.get("metadata") or {}, event.at // 1000
+    made = {
+        "id": event.thread_id,
+        "name": event.payload.get("title"),
+        "preview": "",
+        "modelProvider": PROVIDER,
+        "createdAt": seconds,
+        "updatedAt": seconds,
+        "path": None,
+        "cwd": controls_of(metadata).get("cwd", ""),
+        "cliVersion": __version__,
+        "source": SOURCE,
+        "gitInfo": None,
+        "turns": [],
+    }
+    yield Notification("thread/started", {"thread": made})
 
 
 def _thread_updated(source: _Source) -> Iterator[Notification]:
@@ -71,21 +97,18 @@ def _turn_started(source: _Source) -> Iterator[Notification]:
 
 
 def _turn_completed(source: _Source) -> Iterator[Notification]:
-    ended = source.event.payload
-    if ended.get("messageId") is None:
-        # The answer is no message of the turn's: what the roles within the agent said is not sent. The transcript's id.
-        item = {"type": "agentMessage", "id": f"{source.event.run_id}:output"}
-        yield Notification("item/started", source.params(item=item | {"text": ""}))
-        yield Notification("item/completed", source.params(item=item | {"text": as_text(ended["output"])}))
+    yield from source.items()
     yield Notification("turn/completed", _turn(source.event, "completed"))
 
 
 def _turn_interrupted(source: _Source) -> Iterator[Notification]:
+    yield from source.items()
     yield Notification("turn/completed", _turn(source.event, "interrupted"))
 
 
 def _turn_failed(source: _Source) -> Iterator[Notification]:
     error = {key: source.event.payload["error"].get(key) for key in ("code", "message")}
+    yield from source.items()
     yield Notification("error", source.params(error=error, willRetry=False))
     yield Notification("turn/completed", _turn(source.event, "failed", error))
 
@@ -98,36 +121,37 @@ def _compacted(source: _Source) -> Iterator[Notification]:
     yield Notification("thread/compacted", source.params())
 
 
+def _summed_up(source: _Source) -> Iterator[Notification]:
+    """By a job on a thread of its own, which is named as the turn."""
+    yield Notification("thread/compacted", source.params(turnId=source.event.payload["jobId"]))
+
+
 # -- items --------------------------------------------------------------------------------------------
 
 _DELTAS: Final = {
     adapter.OUTPUT_DELTA: "item/agentMessage/delta",
     adapter.REASONING_DELTA: "item/reasoning/textDelta",
-    adapter.TOOL_DELTA: "item/toolCall/argumentsDelta",
 }
+"""The arguments of a call as they arrive have no method there: they come with the call's item."""
 
 
 def _signal(source: _Source) -> Iterator[Notification]:
     signal = source.event.payload["event"]
-    method = _DELTAS.get(signal["phase"])
-    if method is not None and signal.get("role") is None:
-        item = signal.get("callId") or signal.get("messageId")
-        yield Notification(
-            method, source.params(itemId=item, contentIndex=signal.get("part") or 0, delta=signal.get("text"))
-        )
+    item = delta_item(signal)
+    if item is None:
+        return
+    yield from source.items()
+    more = {"contentIndex": signal.get("part") or 0} if signal["phase"] == adapter.REASONING_DELTA else {}
+    yield Notification(_DELTAS[signal["phase"]], source.params(itemId=item, delta=signal.get("text") or "", **more))
 
 
-def _message_started(source: _Source) -> Iterator[Notification]:
-    if source.event.payload.get("role") is None:
-        item = {"type": "agentMessage", "id": source.event.payload["messageId"], "text": ""}
-        yield Notification("item/started", source.params(item=item))
+def _of_items(source: _Source) -> Iterator[Notification]:
+    yield from source.items()
 
 
 def _message_completed(source: _Source) -> Iterator[Notification]:
     said = source.event.payload
-    if said.get("role") is None:
-        item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
-        yield Notification("item/completed", source.params(item=item))
+    yield from source.items()
     usage = {"last": tokens_of(said["usage"]), "total": source.tokens, "modelContextWindow": None}
     yield Notification("thread/tokenUsage/updated", source.params(tokenUsage=usage), "thread_token_usage_updated")
 
@@ -143,24 +167,9 @@ def tokens_of(usage: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _call_started(source: _Source) -> Iterator[Notification]:
-    call = source.event.payload
-    item = {"type": "dynamicToolCall", "id": call["callId"], "tool": call["tool"], "arguments": call["arguments"]}
-    yield Notification("item/started", source.params(item=item | {"status": "inProgress"}))
-
-
 def _call_completed(source: _Source) -> Iterator[Notification]:
     result = source.event.payload
-    item = {
-        "type": "dynamicToolCall",
-        "id": result["callId"],
-        "tool": result["tool"],
-        "status": "completed" if result["ok"] else "failed",
-        "result": result.get("output"),
-        "error": result.get("error"),
-        "durationMs": result.get("durationMs"),
-    }
-    yield Notification("item/completed", source.params(item=item))
+    yield from source.items()
     if result["tool"] in TODOS and result["ok"] and result.get("applied") is not False:
         yield from _plan(source)
 
@@ -179,7 +188,7 @@ def _diff(source: _Source) -> Iterator[Notification]:
     made = source.event.payload["artifact"]
     if made.get("kind") in ("diff", FILE) or made["mime"] == "text/x-diff":
         diff = made.get("diff", made.get("text"))
-        params = source.params(diff=diff if isinstance(diff, str) else None, artifact=made)
+        params = source.params(diff=diff if isinstance(diff, str) else "", artifact=made)
         yield Notification("turn/diff/updated", params, "turn_diff_updated")
 
 
@@ -193,10 +202,12 @@ _NOTIFY: Final[dict[str, Notify]] = {
     request.RequestFailed.type: _turn_failed,
     model.ModelRetryScheduled.type: _will_retry,
     execution.ContextCompacted.type: _compacted,
+    thread.ThreadCompacted.type: _summed_up,
     adapter.AdapterEvent.type: _signal,
-    model.ModelRequested.type: _message_started,
+    model.ModelRequested.type: _of_items,
     model.ModelCompleted.type: _message_completed,
-    tool.ToolInvoked.type: _call_started,
+    model.ModelFailed.type: _of_items,
+    tool.ToolInvoked.type: _of_items,
     tool.ToolResulted.type: _call_completed,
     artifact.ArtifactCreated.type: _diff,
     thread.TodosUpdated.type: _plan,
@@ -204,5 +215,5 @@ _NOTIFY: Final[dict[str, Notify]] = {
 
 TYPES: Final = frozenset(_NOTIFY)
 MODEL_COMPLETED: Final = model.ModelCompleted.type
-OF_STORY: Final = frozenset({model.ModelCompleted.type, tool.ToolResulted.type})
+OF_STORY: Final = frozenset({tool.ToolResulted.type, thread.TodosUpdated.type}) | MOVES
 """Events that are sent together with the state of the thread after them."""

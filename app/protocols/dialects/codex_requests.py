@@ -19,7 +19,7 @@ RESOLVED: Final = {
     "external": "tool_call_resolved",
 }
 _METHODS: Final = {
-    "approval": "item/tool/requestApproval",
+    "approval": "item/commandExecution/requestApproval",
     "question": "item/tool/requestUserInput",
     "external": "item/tool/call",
     "recovery": "item/tool/requestRecovery",
@@ -31,6 +31,8 @@ CANCELLED: Final = "cancelled by the client"
 
 
 def method_of(asked: Interrupt) -> str:
+    if asked.kind == "approval" and asked.changes_files:
+        return "item/fileChange/requestApproval"
     return _METHODS[asked.kind]
 
 
@@ -91,7 +93,7 @@ def resolved(interrupt_id: str, kind: str, answer: dict[str, Any] | None) -> dic
         scope = answer.get("scope") or "turn"
         return {name: interrupt_id, "status": "resolved", "decision": decision_of(answer), "scope": scope}
     if kind == "question":
-        decision = "cancel" if answer.get("answers") == {} else "accept"
+        decision = answer.get("decision") or ("cancel" if answer.get("answers") == {} else "accept")
         return {name: interrupt_id, "status": "resolved", "decision": decision}
     return {name: interrupt_id, "status": "resolved", "success": "error" not in answer}
 

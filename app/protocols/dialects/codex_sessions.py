@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from app.core import json
 from app.protocols.dialects.codex import UNTITLED
-from app.views.controls import controls_of
+from app.protocols.dialects.codex_items import PROVIDER, SOURCE
+from app.protocols.dialects.codex_lifecycle import call_item
+from app.protocols.dialects.codex_rows import SessionEvents
+from app.views.controls import controls_of, project_of
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry, entry_json
 
-PROVIDER: Final = "holdfast"
-SOURCE: Final = "appServer"
 MAX_ROWS: Final = 5000
 """How many of a client's own rows are returned: the newest."""
 
@@ -28,12 +29,13 @@ def controls(thread: Thread) -> dict[str, Any]:
 
 
 def tuple_of(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The controls as the contract shows them, with its words where nobody said anything; ours only where set."""
+    """The controls as the contract shows them; ours only where set. A limit that nobody set is shown as none, so that
+    a client that sends back what it read narrows nothing."""
     shown = {
         "model": kept.get("model"),
         "approvalPolicy": kept.get("approvalPolicy", "on-request"),
-        "networkAccess": kept.get("networkAccess", "restricted"),
-        "filesystemSandbox": kept.get("filesystemSandbox", "read-only"),
+        "networkAccess": kept.get("networkAccess", "enabled"),
+        "filesystemSandbox": kept.get("filesystemSandbox", "workspace-write"),
         "settings": kept.get("settings", {}),
     }
     return shown | {name: kept[name] for name in ("effort", "dynamicTools") if name in kept}
@@ -53,15 +55,30 @@ def summary(thread: Thread) -> dict[str, Any]:
         "updatedAt": thread.updated_at // 1000,
         "cwd": kept.get("cwd", ""),
         "source": SOURCE,
-        "projectId": None,
+        "projectId": project_of(thread.metadata),
     }
 
 
-def thread_of(thread: Thread, runs: Iterable[Run] = (), entries: Sequence[Entry] = ()) -> dict[str, Any]:
+def summary_of(applied: Mapping[str, Any]) -> str:
+    """Applied controls in one line, as the contract writes it."""
+    parts = (
+        applied["model"] or "default",
+        applied["approvalPolicy"],
+        applied["networkAccess"],
+        applied["filesystemSandbox"],
+        f"settings:{len(applied['settings'])}",
+    )
+    return " | ".join(parts)
+
+
+def thread_of(
+    thread: Thread, runs: Iterable[Run] = (), entries: Sequence[Entry] = (), events: SessionEvents | None = None
+) -> dict[str, Any]:
+    events, runs = events or SessionEvents(), list(runs)
     items: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for entry in entries:
+    for entry in _spoken(entries, {run.id for run in runs if run.terminal}):
         if not entry.supplemental:
-            items[entry.turn_id].append(_item(entry))
+            items[entry.turn_id].append(_item(entry, events))
     asked = next((entry.content for entry in entries if entry.role == "user"), "")
     turns = [
         {"id": run.id, "status": _TURNS.get(run.status, "inProgress"), "error": run.error, "items": items[run.id]}
@@ -79,10 +96,13 @@ def thread_of(thread: Thread, runs: Iterable[Run] = (), entries: Sequence[Entry]
     }
 
 
-def _item(entry: Entry) -> dict[str, Any]:
+def _item(entry: Entry, events: SessionEvents) -> dict[str, Any]:
     if entry.kind == "tool":
+        known = events.calls.get(entry.message_id)
+        if known is not None:
+            return known
         status = {"streaming": "inProgress", "complete": "completed"}.get(entry.status, "failed")
-        return {"type": "dynamicToolCall", "id": entry.message_id, "tool": entry.content, "status": status}
+        return call_item(entry.message_id, str(entry.content), None) | {"status": status}
     if entry.role == "user":
         content = [{"type": "text", "text": entry.content}]
         return {"type": "userMessage", "id": entry.message_id, "content": content}
@@ -91,14 +111,46 @@ def _item(entry: Entry) -> dict[str, Any]:
     return {"type": "agentMessage", "id": entry.message_id, "text": entry.content}
 
 
+_TYPES: Final = {("user", "message"): "userMessage", ("assistant", "message"): "agentMessage"}
+
+
+def _told(item: Mapping[str, Any]) -> str:
+    """A call in one line."""
+    failed = (item["error"] or {}).get("message")
+    return f"{item['server']}.{item['tool']} {item['status']}" + (f": {failed}" if failed else "")
+
+
 # -- the transcript -----------------------------------------------------------------------------------
 
 
-def transcript(entries: Sequence[Entry], runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _spoken(entries: Sequence[Entry], ended: set[str]) -> list[Entry]:
+    """Without messages that say nothing and only call tools. The answer of a turn that has ended may be empty."""
+    last = {entry.turn_id: entry.message_id for entry in entries if not entry.supplemental}
+    return [
+        entry
+        for entry in entries
+        if entry.content != ""
+        or entry.supplemental
+        or entry.role != "assistant"
+        or entry.kind != "message"
+        or (last[entry.turn_id] == entry.message_id and (entry.turn_id in ended or entry.status == "streaming"))
+    ]
+
+
+def transcript(
+    entries: Sequence[Entry], runs: Sequence[Run], events: SessionEvents | None = None
+) -> list[dict[str, Any]]:
     """A client's rows take their places among the messages: after their anchor, else before the turn's last answer."""
+    events = events or SessionEvents()
     ended = {run.id for run in runs if run.terminal}
     known = {run.id for run in runs}
+    entries = _spoken(entries, ended)
     rows = [entry for entry in entries if not entry.supplemental]
+    if events.rows:
+        # Those of a fork that it took over have no place in its own log; they stay in front.
+        taken_over = [entry for entry in rows if entry.position <= 0]
+        own_rows = [*(entry for entry in rows if entry.position > 0), *events.rows]
+        rows = [*taken_over, *sorted(own_rows, key=lambda entry: entry.position)]
     own = [entry for entry in entries if entry.supplemental][-MAX_ROWS:]
     last_answer = {entry.turn_id: entry.message_id for entry in rows if entry.role == "assistant"}
     places = {entry.message_id for entry in rows}
@@ -116,7 +168,7 @@ def transcript(entries: Sequence[Entry], runs: Sequence[Run]) -> list[dict[str, 
     ordered: list[Entry] = []
     for entry in rows:
         ordered += [*before[entry.message_id], entry, *after[entry.message_id]]
-    return [_row(entry, ended) for entry in [*ordered, *at_end]]
+    return [_row(entry, ended, events) for entry in [*ordered, *at_end]]
 
 
 def _anchor(entry: Entry) -> str:
@@ -130,8 +182,14 @@ def _anchor(entry: Entry) -> str:
     return str(details.get("anchorItemId", "")) if isinstance(details, dict) else ""
 
 
-def _row(entry: Entry, ended: set[str]) -> dict[str, Any]:
+def _row(entry: Entry, ended: set[str], events: SessionEvents) -> dict[str, Any]:
     made = entry_json(entry)
+    if not entry.supplemental:
+        made["type"] = _TYPES.get((entry.role, entry.kind), entry.kind)
+        if entry.kind == "tool":
+            item = _item(entry, events)
+            made |= {"role": "system", "type": item["type"], "content": _told(item)}
+            made["details"] = json.dumps(item).decode()
     if made["status"] == "streaming" and entry.turn_id in ended:
         made["status"] = "complete"
     return {name: value for name, value in made.items() if value is not None}

@@ -15,8 +15,16 @@ from app.core.clock import Clock
 from app.protocols.edge.limits import InFlight, Rates
 
 CANCELS: Final = frozenset(
-    {"/api/runs/{run_id}/cancel", "/v1/responses/{response_id}/cancel", "/api/sessions/{session_id}/interrupt"}
+    {
+        "/api/runs/{run_id}/cancel",
+        "/v1/responses/{response_id}/cancel",
+        "/api/sessions/{session_id}/interrupt",
+        "/langgraph/threads/{thread_id}/runs/{run_id}/cancel",
+        "/langgraph/runs/cancel",
+    }
 )
+_AT_ROOT: Final = frozenset(path.removeprefix("/langgraph") for path in CANCELS if path.startswith("/langgraph"))
+"""Of the LangGraph interface, where the settings have it at the root as well."""
 
 
 class Cancels:
@@ -24,8 +32,8 @@ class Cancels:
 
     def __init__(self, routes: Iterable[BaseRoute], rates: Rates, in_flight: InFlight) -> None:
         self.rates, self.in_flight = rates, in_flight
-        found = [route for route in routes if isinstance(route, APIRoute) and route.path in CANCELS]
-        assert {route.path for route in found} == CANCELS, "a route that cancels was renamed"
+        found = [route for route in routes if isinstance(route, APIRoute) and route.path in CANCELS | _AT_ROOT]
+        assert {route.path for route in found} >= CANCELS, "a route that cancels was renamed"
         self._paths: tuple[tuple[set[str], re.Pattern[str]], ...] = tuple(
             (set(route.methods or ()), route.path_regex) for route in found
         )

@@ -22,7 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.core.errors import Failure, HoldfastError
 from app.core.principal import Principal
 from app.protocols.auth.access import CHECK_SECONDS, Access
-from app.protocols.auth.permissions import OPEN_PATHS
+from app.protocols.auth.browser_sessions import CSRF_MISSING
+from app.protocols.auth.permissions import is_open
 from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
 from app.protocols.edge.cancels import Cancels
@@ -62,6 +63,8 @@ class RequestGate:
         self._observe = observe
         self.held = HeldBytes()
         self.sockets = 0
+        self.public_suffix: str | None = None
+        """Addresses that end so are read by anybody, as somebody without any scope."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,7 +82,7 @@ class RequestGate:
         connection: HttpConnection = (scope.get("extensions") or {}).get(CONNECTION) or AsgiConnection(receive, send)
         body = _body(receive, headers, path, self._max_upload, connection, self.held)
         reply.body = body
-        if path in OPEN_PATHS:
+        if is_open(path):
             await self.app(scope, body or receive, reply)
             return
         if (origin := headers.get(b"origin")) is not None:
@@ -126,7 +129,7 @@ class RequestGate:
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
         if "\x00" in path or b"%00" in scope["query_string"]:
             return Failure("INVALID_REQUEST", "The URL contains the NUL character.")
-        if path in OPEN_PATHS:
+        if is_open(path):
             return None  # a probe knows the address of the process, not its name
         if b"host" not in headers:
             return Failure("HOST_REFUSED", "The request has no Host header.")
@@ -147,8 +150,12 @@ class RequestGate:
             who = await self._access.authenticate(scope, headers)
         except HoldfastError as error:
             return error.failure  # the store cannot be asked; nobody comes in meanwhile
+        if not isinstance(who, Principal) and who.reason == "no_credentials" and self._is_public(scope):
+            who = Principal(f"peer:{peer_of(scope)}")
         if not isinstance(who, Principal):
             self._access.denials.count(who.tenant, who.principal or f"peer:{peer_of(scope)}", who.reason)
+            if who.reason == CSRF_MISSING:
+                return Failure("CSRF_TOKEN_INVALID", "a browser session needs its CSRF token for a change")
             return Failure("UNAUTHENTICATED", "credentials are needed")
         scope["holdfast.principal"] = who
         scope["holdfast.access"] = self._access
@@ -156,6 +163,15 @@ class RequestGate:
         if self._access.enabled and (seconds := rates.take((who.tenant, who.id))):
             return Failure("RATE_LIMITED", "Too many requests.", retryable=True, detail={"retryAfter": seconds})
         return in_flight.refusal(who.tenant) or who
+
+    def _is_public(self, scope: Scope) -> bool:
+        suffix = self.public_suffix
+        return (
+            suffix is not None
+            and scope["type"] == "http"
+            and scope["method"] == "GET"
+            and scope["path"].endswith(suffix)
+        )
 
     def _bounds(self, scope: Scope) -> tuple[Rates, InFlight]:
         """What makes the load less has bounds of its own: it is served when everything else is too much."""

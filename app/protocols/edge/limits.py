@@ -13,7 +13,7 @@ from starlette.types import Message, Receive
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.recent import RecentDict
-from app.protocols.http.errors import HttpProblem
+from app.protocols.http.errors import LANGGRAPH_PATHS, HttpProblem
 from app.protocols.wire.connection import HttpConnection
 
 MIB: Final = 1024 * 1024
@@ -31,15 +31,27 @@ MAX_BUCKETS: Final = 10_000
 PORTIONS: Final = 50
 """Messages to other servers per second about a caller that uses all it may."""
 
-_PARTS: Final = ("/api/runs", "/api/threads/", "/api/sessions/", "/v1/")
-"""Where messages with images and files in them may be sent."""
+_PARTS: Final = (
+    "/api/runs",
+    "/api/threads/",
+    "/v1/",
+    "/mcp",
+    "/agui/",
+    "/a2a/",
+    *LANGGRAPH_PATHS,
+)
+"""Where messages with files in them, or whole conversations, may be sent. Some routes have lower limits."""
+_SESSIONS: Final = "/api/sessions/"
+_SESSION_PARTS: Final = ("/messages", "/steer", "/transcript/upsert")
+"""The operations of a session that take messages; what the others take is short."""
 _UPLOADS: Final = ("/api/files",)
 
 
 def body_limit(path: str, uploads: int = MAX_UPLOAD_BYTES) -> int:
     if path.startswith(_UPLOADS):
         return uploads
-    return MAX_PARTS_BYTES if path.startswith(_PARTS) else MAX_BODY_BYTES
+    takes_parts = path.startswith(_PARTS) or (path.startswith(_SESSIONS) and path.endswith(_SESSION_PARTS))
+    return MAX_PARTS_BYTES if takes_parts else MAX_BODY_BYTES
 
 
 def headers_too_large() -> Failure:

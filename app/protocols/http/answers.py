@@ -1,5 +1,6 @@
 """Answers as bytes: JSON documents, pages of them, and content that somebody made and nobody checked."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from app.events.envelope import Event
 
 _JSON: Final = "application/json"
 _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
+_IS_VISIBLE: Final = re.compile(r"[!-$&-~]*").fullmatch
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
@@ -29,7 +31,7 @@ def events_answer(events: list[Event], cursor: int | None) -> Response:
 
 def header_text(text: str) -> str:
     """Any text as a header may carry it: what is not visible ASCII, and the percent sign, is percent-encoded."""
-    return quote(text, safe=_VISIBLE)
+    return text if _IS_VISIBLE(text) else quote(text, safe=_VISIBLE)  # nearly always it is an id of ours
 
 
 def content_headers(name: str, sha256: str, size: int | None = None) -> dict[str, str]:

@@ -1,18 +1,25 @@
 """Routes that the framework takes apart when they are first called, not when the server starts.
 
-At the start only the address and the methods are needed. What an endpoint takes is worked out at its first request, or
-soon after the start (`build_routes`). What it answers is documentation only (routes write their bytes themselves), so
-it is left to the OpenAPI document.
+At the start only the address and the methods are needed. Its pattern is compiled for the first request whose address
+begins as the route's does; for all others a comparison of text is enough, which is also quicker. What an endpoint takes
+is worked out at its first request, or soon after the start (`build_routes`). What it answers is documentation only
+(routes write their bytes themselves), so it is left to the OpenAPI document.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute, compile_path, get_name
+from starlette.routing import BaseRoute, Match, compile_path, get_name
+from starlette.types import Scope
+
+_OF_PATH: Final = frozenset({"path_regex", "path_format", "param_convertors"})
 
 
 class DeferredRoute(APIRoute):
+    at_first_use = False
+    """Whether it is left alone until its first request: it would import what most servers never need."""
+
     def __init__(
         self,
         path: str,
@@ -27,7 +34,7 @@ class DeferredRoute(APIRoute):
         self.path, self.endpoint, self.operation_id = path, endpoint, operation_id
         self.name = name or get_name(endpoint)
         self.methods = {method.upper() for method in methods or ("GET",)}
-        self.path_regex, self.path_format, self.param_convertors = compile_path(path)
+        self._beginning = path.partition("{")[0]
         self.tags = options.get("tags") or []
         self.openapi_extra = options.get("openapi_extra")
         self.include_in_schema = options.get("include_in_schema", True)
@@ -36,8 +43,16 @@ class DeferredRoute(APIRoute):
         """Only what `__init__` has not set comes here: the first request, or whoever asks for more, builds the rest."""
         if name.startswith("_") or self._built:
             raise AttributeError(name)
-        self.build()
+        if name in _OF_PATH:
+            self.path_regex, self.path_format, self.param_convertors = compile_path(self.path)
+        else:
+            self.build()
         return getattr(self, name)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope["path"].startswith(self._beginning) and not scope.get("root_path"):
+            return Match.NONE, {}
+        return super().matches(scope)
 
     def build(self) -> None:
         """May happen twice at once, in two threads: both make the same."""
@@ -50,12 +65,18 @@ class DeferredRoute(APIRoute):
         """A route of the framework with everything that this one documents."""
         return APIRoute(self.path, self.endpoint, **self._options, **self._identity())
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it was declared with, besides its address."""
+        return self._options
+
     def _identity(self) -> dict[str, Any]:
         return {"methods": self.methods, "name": self.name, "operation_id": self.operation_id}
 
 
 def build_routes(routes: Iterable[BaseRoute]) -> None:
-    """All of them, in a thread once the server is ready: so that the first request need not wait for it."""
+    """In a thread once the server is ready, so that the first request need not wait for it; but for those that are left
+    to their first use."""
     for route in routes:
-        if isinstance(route, DeferredRoute):
+        if isinstance(route, DeferredRoute) and not route.at_first_use:
             route.build()

@@ -43,7 +43,8 @@ def routes(describe: Callable[[], Document]) -> APIRouter:
     """`describe` is asked when the first reader comes: only then every route is there."""
     router = APIRouter(route_class=DeferredRoute, include_in_schema=False)
     document = cache(lambda: json.dumps(describe()))
-    page = cache(lambda: render(describe()).encode())
+    # From the text: describing every route again would take a second.
+    page = cache(lambda: render(json.loads(document())).encode())
 
     @router.get("/openapi.json")
     async def openapi(_caller: Caller) -> Response:

@@ -3,7 +3,9 @@
 Routes read and write bytes by themselves, so the framework cannot know it. Leaves to others: the document (`openapi`).
 """
 
+import inspect
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -18,8 +20,8 @@ REF: Final = "#/components/schemas/"
 _JSON: Final = "application/json"
 
 
-def takes(model: type[BaseModel], *, required: bool = True) -> Document:
-    """For `openapi_extra`: the body that a route reads by itself, strictly."""
+def takes(model: type[BaseModel] | Callable[[], type[BaseModel]], *, required: bool = True) -> Document:
+    """For `openapi_extra`: the body that a route reads by itself, strictly. A function is called for the document."""
     return {"requestBody": {"required": required, "content": {_JSON: {"schema": model}}}}
 
 
@@ -27,6 +29,8 @@ def with_body_schema(extra: Document | None) -> Document | None:
     """What `takes` stated, with the schema in place of the model: it is made only for the document."""
     body = (extra or {}).get("requestBody", {})
     model = body.get("content", {}).get(_JSON, {}).get("schema")
+    if inspect.isfunction(model):
+        model = model()
     if not isinstance(model, type) or not issubclass(model, BaseModel):
         return extra
     schema = model.model_json_schema(by_alias=True, ref_template=REF + "{model}")

@@ -1,11 +1,14 @@
 """Failures to HTTP answers: the one place where a code becomes a status. An error never echoes input.
 
-The body follows the dialect of the address: our own, OpenAI's under `/v1/`, the published one for sessions. Whoever
-answers, a route or the gate, calls `answer` with the path.
+The body follows the dialect of the address: our own, OpenAI's under `/v1/`, LangGraph's, MCP's, A2A's, the
+published one for sessions. Whoever answers, a route or the gate, calls `answer` with the path.
 """
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +20,9 @@ from app.core.error_codes import CODES
 from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
 from app.protocols.auth.shown import BROWSER_PATHS
+from app.protocols.dialects.a2a_errors import of_failure
+from app.protocols.dialects.jsonrpc import REFUSED, RpcError, error_message, failure_data
+from app.protocols.dialects.retry_after import wait_seconds
 
 MAX_ISSUES: Final = 20
 """Places that an answer lists; who sends more mistakes corrects these first."""
@@ -24,6 +30,8 @@ MAX_ISSUES: Final = 20
 STATUS: Final[dict[str, int]] = {
     "UNAUTHENTICATED": 401,
     "FORBIDDEN": 403,
+    "CSRF_TOKEN_INVALID": 403,
+    "SIGN_IN_REFUSED": 403,
     "APPROVER_NOT_ALLOWED": 403,
     "ORIGIN_REFUSED": 403,
     "THREAD_RESERVED": 403,
@@ -31,6 +39,22 @@ STATUS: Final[dict[str, int]] = {
     "AGENT_NOT_FOUND": 404,
     "WORKFLOW_NOT_FOUND": 404,
     "ROUTE_NOT_FOUND": 404,
+    "JOB_NOT_FOUND": 404,
+    "WEBHOOK_NOT_FOUND": 404,
+    "DELIVERY_NOT_FOUND": 404,
+    "MCP_SERVER_NOT_FOUND": 404,
+    "MCP_OAUTH_NOT_DECLARED": 409,
+    "MCP_LOGIN_FAILED": 422,
+    "WEBHOOK_ADDRESS_REFUSED": 422,
+    "WEBHOOK_DECLARED": 409,
+    "WEBHOOK_OF_RUNS": 409,
+    "JOB_MERGE_TOO_LARGE": 422,
+    "SCHEDULE_NOT_FOUND": 404,
+    "SCHEDULE_EXISTS": 409,
+    "SCHEDULE_DECLARED": 409,
+    "SCHEDULE_LIMIT": 409,
+    "WEBHOOK_LIMIT": 409,
+    "PUSH_LIMIT": 409,
     "RUN_NOT_FOUND": 404,
     "THREAD_NOT_FOUND": 404,
     "INTERRUPT_NOT_FOUND": 404,
@@ -47,6 +71,8 @@ STATUS: Final[dict[str, int]] = {
     "EVALUATION_NOT_FOUND": 404,
     "EVALUATOR_NOT_FOUND": 404,
     "SKILL_CANDIDATE_NOT_FOUND": 404,
+    "PROJECT_NOT_FOUND": 404,
+    "PROJECT_EXISTS": 409,
     "MEMORY_NOT_DECLARED": 404,
     "MEMORY_RECORD_EXISTS": 409,
     "MEMORY_RECORD_CHANGED": 409,
@@ -62,6 +88,9 @@ STATUS: Final[dict[str, int]] = {
     "WORKSPACE_GONE": 409,
     "RUN_IS_A_SUBAGENT": 409,
     "RUN_NOT_ENDED": 409,
+    "EVENT_NOT_FOUND": 404,
+    "ENTRY_CHANGED": 409,
+    "TOO_MANY_AMENDMENTS": 409,
     "UNDO_RUN_ACTIVE": 409,
     "RUN_IS_AN_UNDO": 409,
     "UNDO_CONFLICT": 409,
@@ -123,8 +152,8 @@ def answer(
 
 def _headers(failure: Failure, status: int, path: str) -> dict[str, str]:
     headers: dict[str, str] = {}
-    if status in (429, 503):
-        headers["retry-after"] = str(failure.detail.get("retryAfter", 1))
+    if (waits := wait_seconds(failure, status)) is not None:
+        headers["retry-after"] = str(waits)
     elif status == 401:
         headers["www-authenticate"] = _BASIC if path in BROWSER_PATHS else "Bearer"
     elif status in (408, 431):
@@ -171,6 +200,20 @@ def sessions(failure: Failure, status: int, issues: list[Issue], more: dict[str,
     return body | ({"issues": _issues(issues)} if issues else {}) | more
 
 
+def mcp(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
+    """A JSON-RPC error of a request whose id nobody has read."""
+    return error_message(None, RpcError(REFUSED, failure.message, failure_data(failure, more, status)))
+
+
+def a2a_rest(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
+    return of_failure(failure, status, more).rest
+
+
+def a2a_rpc(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
+    """At the address of an agent itself, where JSON-RPC is spoken."""
+    return error_message(None, of_failure(failure, status, more).rpc)
+
+
 _OPENAI_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _SESSION_STATUS: Final = {403: "forbidden", 404: "not_found", 410: "deleted"}
 _SESSION_CODES: Final = {
@@ -179,6 +222,7 @@ _SESSION_CODES: Final = {
     "FORBIDDEN": "insufficient_role",
     "THREAD_RESERVED": "system_session",
 }
+_NAMED: Final = re.compile("/api/(?P<kind>sessions|projects)/(?P<id>[^/]+)")
 _SESSION_PATHS: Final = (
     "/api/sessions",
     "/api/approvals/",
@@ -187,14 +231,59 @@ _SESSION_PATHS: Final = (
     "/api/projects",
     "/api/orchestrator/",
     "/api/capabilities",
-    "/api/agent-extensions",
+    "/api/agents/extensions",
+    "/api/features/",
+    "/api/collaboration/",
+    "/api/apps",
+    "/api/skills/config",
+    "/api/skills/remote",
+    "/api/mcp/",
+    "/api/account",
+    "/api/config",
+    "/api/commands/exec",
+    "/api/feedback",
+    "/api/models",
 )
+
+
+_A2A: Final = "/a2a/"
+_A2A_PATHS: Final = (_A2A, "/.well-known/agent-card.json")
+LANGGRAPH_PATHS: Final = ("/langgraph/", "/threads", "/runs", "/assistants", "/store/")
+"""Its interface, which the settings may have at the root as well."""
+
+
+def langgraph(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
+    """Its clients show `detail`."""
+    places = "".join(f"; {issue.path or '/'}: {issue.message}" for issue in issues)
+    return {"detail": failure.message + places, "code": failure.code}
 
 
 def dialect_of(path: str) -> Dialect:
     if path.startswith("/v1/"):
         return openai
-    return sessions if path.startswith(_SESSION_PATHS) else native
+    if path.startswith(LANGGRAPH_PATHS):
+        return langgraph
+    if path == "/mcp":
+        return mcp
+    if path.startswith(_A2A_PATHS):
+        return a2a_rpc if path.startswith(_A2A) and "/" not in path.removeprefix(_A2A) else a2a_rest
+    if not is_session_path(path):
+        return native
+    named = _NAMED.match(path)
+    return sessions if named is None else partial(_not_served, f"{named['kind'][:-1]}Id", named["id"])
+
+
+def is_session_path(path: str) -> bool:
+    """Whether the route belongs to the codex-manager sessions API."""
+    return path.startswith(_SESSION_PATHS)
+
+
+def _not_served(
+    name: str, value: str, failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]
+) -> dict[str, Any]:
+    """Clients of the contract look for the session, or the project, in every 404 beneath it."""
+    body = sessions(failure, status, issues, more)
+    return body | ({name: unquote(value)[:200]} if status == 404 else {})
 
 
 def _issues(issues: list[Issue]) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from fastapi import Query, Response
 from app.core.principal import Principal
 from app.events.envelope import Event
 from app.protocols.context import ServerContext
-from app.protocols.dialects.lime import Lineage
+from app.protocols.dialects.lime_source import Lineage
 from app.protocols.dialects.stable_harness import stable_event
 from app.protocols.http.answers import events_answer, page_answer
 from app.protocols.http.lineages import LineageFrames, Lineages

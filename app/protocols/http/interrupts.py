@@ -1,6 +1,6 @@
 """/api/interrupts: what waits for a person, and its answer."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import RootModel
@@ -18,6 +18,8 @@ from app.protocols.http.lookups import existing_interrupt, whole_interrupt
 from app.protocols.http.parameters import Limit
 from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import interrupt_json
+
+_LOOKED_AT: Final = 500
 
 
 class Answer(RootModel[JsonObject]):
@@ -50,6 +52,21 @@ def routes(server: ServerContext) -> APIRouter:
     async def show(interrupt_id: str, caller: Caller) -> Response:
         found = await existing_interrupt(server, caller, interrupt_id)
         return json_answer(interrupt_json(await whole_interrupt(server, caller, found)))
+
+    @router.get(
+        "/{interrupt_id}/similar",
+        response_model=shapes.SimilarInterrupt,
+        summary="The last one before it for the same tool",
+        responses=may_answer("INTERRUPT_NOT_FOUND", "THREAD_DELETED"),
+    )
+    async def similar(interrupt_id: str, caller: Caller) -> Response:
+        """For whoever decides: what was asked the time before, and what was answered. Looks at the 500 before it."""
+        found = await existing_interrupt(server, caller, interrupt_id)
+        before = await server.reader.interrupts_before(caller.tenant, found.id, _LOOKED_AT)
+        same = next((one for one in before if one.tool == found.tool and one.kind == found.kind), None)
+        if same is None or found.tool is None:
+            return json_answer({"interrupt": None})
+        return json_answer({"interrupt": interrupt_json(await whole_interrupt(server, caller, same))})
 
     @router.post(
         "/{interrupt_id}/answer",

@@ -8,7 +8,7 @@ from cachetools import LRUCache
 from app.core import json
 from app.events.catalog.request import RequestQueued
 from app.events.envelope import Event
-from app.protocols.dialects.lime import Lineage, task_id
+from app.protocols.dialects.lime_source import Lineage, task_id
 from app.protocols.http.sse import Ending, LogFrames
 from app.views.ports import Reader
 

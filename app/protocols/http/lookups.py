@@ -1,5 +1,6 @@
 """Finds what an address names, for this caller: unknown and foreign ids are 404, deleted ones 410."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +11,7 @@ from app.events.catalog.memory import MEMORY_THREAD
 from app.events.envelope import Event
 from app.protocols.context import ServerContext
 from app.protocols.http.errors import HttpProblem
+from app.views.amendments import stored_amendments
 from app.views.forked import earlier, with_earlier
 from app.views.interrupt import Interrupt
 from app.views.journal import AFTER_THE_END, KINDS, Journal
@@ -73,6 +75,19 @@ async def whole_journal(server: ServerContext, caller: Principal, run: Run) -> J
             after, read = page[-1].seq, read + len(page)
             _refuse_if_longer(read)
     return found
+
+
+async def amendments_of(server: ServerContext, caller: Principal, thread_id: str) -> Callable[[Event], Event]:
+    """Gives an event of the thread as views show it."""
+    thread = await existing_thread(server, caller, thread_id)
+    if not thread.amended:
+        return _as_recorded
+    load = stored_blobs(server.reader, caller.tenant, thread_id)
+    return (await stored_amendments(server.reader, caller.tenant, thread_id, thread.amended, load)).amended
+
+
+def _as_recorded(event: Event) -> Event:
+    return event
 
 
 async def whole_thread(server: ServerContext, caller: Principal, thread: Thread) -> list[Event]:

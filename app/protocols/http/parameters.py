@@ -21,6 +21,7 @@ LastEventId = Annotated[
     str | None, Header(max_length=20, description="the last `id` of an interrupted stream; wins over `after`")
 ]
 Name = Annotated[str, Query(max_length=200)]
+Until = Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="a `seq`: as it stood after that event")]
 
 T = TypeVar("T")
 
@@ -48,6 +49,10 @@ def of_type(wanted: str | None) -> Callable[[Event], bool] | None:
     if wanted.endswith("*"):
         return lambda event: event.type.startswith(wanted[:-1])
     return lambda event: event.type == wanted
+
+
+def up_to(events: list[Event], until: int | None) -> list[Event]:
+    return events if until is None else [event for event in events if event.seq <= until]
 
 
 def read_place(after: str) -> RunPlace | None:

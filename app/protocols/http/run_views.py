@@ -14,7 +14,7 @@ from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.event_dialects import EventDialect, EventDialects
 from app.protocols.http.lookups import existing_run, existing_thread, whole_journal, whole_run, whole_thread
-from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
+from app.protocols.http.parameters import EventType, LastEventId, Limit, Until, of_type, resume_after, up_to
 from app.protocols.http.submission import last_of, run_stream
 from app.runtime.intake.audits import expected_hooks
 from app.views.artifact import artifact_json
@@ -94,10 +94,11 @@ def _add_views(router: APIRouter, server: ServerContext) -> None:
         return page_answer(trace(await whole_run(server, caller, run)))
 
     @router.get("/snapshot", response_model=shapes.Snapshot, summary="Where the run stands, computed", **too_large)
-    async def show_snapshot(run_id: str, caller: Caller) -> Response:
+    async def show_snapshot(run_id: str, caller: Caller, until: Until = None) -> Response:
+        """With `until` as it stood after that event."""
         run = await existing_run(server, caller, run_id)
         thread = await existing_thread(server, caller, run.thread_id)
-        return json_answer(snapshot(thread.id, await whole_thread(server, caller, thread), run_id))
+        return json_answer(snapshot(thread.id, up_to(await whole_thread(server, caller, thread), until), run_id))
 
     @router.get("/journal", response_model=shapes.JournalPage, summary="What changed state, hash-linked", **too_large)
     async def show_journal(run_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -26,7 +26,8 @@ from app.protocols.http.submission import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
     THREAD_ID,
-    Asked,
+    AskedHow,
+    JobFields,
     Request,
     RunRequest,
     accepted,
@@ -42,7 +43,7 @@ from app.views.run import run_json
 Label = Annotated[str, Field(max_length=300, pattern=r"^[^:\x00]+:[^\x00]*$")]
 
 
-class SubmitRun(RunRequest):
+class SubmitRun(RunRequest, JobFields):
     """Which agent, on what input, and where."""
 
     agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
@@ -96,7 +97,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
         openapi_extra=takes(SubmitRun),
         responses={200: ENDED_OR_FOLLOWED, **may_answer(*REFUSALS)},
     )
-    async def post(request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
+    async def post(request: HttpRequest, caller: Caller, asked: AskedHow) -> Response:
         """Answers 202 when the run is stored: with `wait` also before its end, when it waits for a person."""
         body, raw = await read_model(request, SubmitRun)
         wanted = await asked.submission(
@@ -111,6 +112,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
             thread_id=body.thread_id,
             create_thread=body.create_thread,
             model_plan=body.model_plan,
+            job=body.job(),
         )
         return await submit(server, caller, wanted, asked.wait, asked.stream)
 
@@ -121,6 +123,10 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
         caller: Caller,
         status: Annotated[shapes.RunStatus | None, Query()] = None,
         agent: Annotated[str | None, Query(max_length=200)] = None,
+        workflow: Annotated[str | None, Query(max_length=200)] = None,
+        text: Annotated[
+            str | None, Query(min_length=1, max_length=200, description="what the input contains, in any case")
+        ] = None,
         thread_id: Annotated[str | None, Query(alias="threadId", max_length=200)] = None,
         label: Annotated[list[Label] | None, Query(max_length=10, description="`name:value`; all must fit")] = None,
         created_from: Annotated[AwareDatetime | None, Query(alias="createdFrom", description="inclusive")] = None,
@@ -128,10 +134,14 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
         after: After = "",
         limit: Limit = 100,
     ) -> Response:
+        """A page looks at 5,000 runs at most: it may be short, or empty, though there is more. Only `nextCursor` says
+        whether there is. Of an input that was stored as a blob, `text` finds nothing."""
         wanted = RunFilter(
             thread_id=thread_id,
             status=status,
             agent=agent,
+            workflow=workflow,
+            text=text,
             labels=read_labels(label or []),
             **({} if created_from is None else {"created_from": round(created_from.timestamp() * 1000)}),
             **({} if created_until is None else {"created_until": round(created_until.timestamp() * 1000)}),

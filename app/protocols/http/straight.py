@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
+from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from app.core.principal import Principal
-from app.protocols.auth.permissions import needs_of
+from app.protocols.auth.permissions import needs_of, parameters_of
 from app.protocols.http.caller import authorise, permitted
 from app.protocols.http.deferred_route import DeferredRoute
 
@@ -57,12 +58,17 @@ def straight_handlers(routes: Iterable[BaseRoute]) -> dict[str, Handler]:
 
 
 def _problem(route: StraightRoute) -> str | None:
-    wants = route.dependant
     if route.methods != {METHOD}:
         return f"its method is not {METHOD}"
-    if wants.path_params or wants.query_params or wants.header_params or wants.cookie_params or wants.body_params:
+    asked: list[object] = []
+    for _, annotation, notes in parameters_of(route.endpoint):
+        if len(notes) == 1 and isinstance(notes[0], Depends):
+            asked.append(notes[0].dependency)
+        elif notes or annotation is not Request:
+            return "it has parameters that only the framework reads"
+    if "{" in route.path:
         return "it has parameters that only the framework reads"
-    if [one.call for one in wants.dependencies] != [authorise]:
+    if asked != [authorise]:
         return "it depends on something else than its caller"
     if needs_of(route) is None:
         return "it has no permission"

@@ -5,11 +5,11 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import Header, Query, Response
+from fastapi import Depends, Header, Query, Response
 from fastapi import Request as HttpRequest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from app.core.errors import Failure
@@ -28,10 +28,11 @@ from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata
+from app.protocols.http.run_parameters import NamedTool, RunParameters, ToolChoice
 from app.protocols.http.sse import Ending, LastFrame, event_stream
 from app.protocols.wire.sse import OneFrame, named_frame
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.submission import Submission
+from app.runtime.intake.submission import JobRequest, Submission, Taken
 from app.views.run import Run, run_json
 
 Wait = Annotated[float | None, Query(ge=0, le=300, description="seconds to wait for the run's end")]
@@ -39,6 +40,10 @@ Stream = Annotated[Literal["sse"] | None, Query(description="answer with the run
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="the same key and body give the same run, for 24 h")
 ]
+MAX_ATTEMPTS: Final = 20
+SERIAL_SECONDS: Final = 3600.0
+"""Of one attempt of a serial job that says nothing else: while it runs, no other of its line does."""
+"""A job keeps the history of its attempts in its record."""
 THREAD_ID = r"^[^/\x00-\x1f]+$"
 
 ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
@@ -71,6 +76,9 @@ REFUSALS = (
     "UPLOAD_NOT_FOUND",
     "UPLOAD_DELETED",
     "BODY_TOO_LARGE",
+    "WEBHOOK_NOT_FOUND",
+    "WEBHOOK_ADDRESS_REFUSED",
+    "JOB_MERGE_TOO_LARGE",
 )
 """Why a submission may be turned down."""
 
@@ -104,23 +112,75 @@ class RunRequest(Request):
     user: str | None = Field(
         None, min_length=1, max_length=200, description="whose memory the run uses; needs the scope memory:delegate"
     )
+    parameters: RunParameters | None = Field(None, description="sampling and reasoning of its model calls")
+    tool_choice: ToolChoice | None = Field(None, description="for its first model call; null: the model chooses")
+    response_schema: dict[str, Any] | None = Field(None, description="a JSON schema that the answer must meet")
+    webhook: str | None = Field(
+        None,
+        min_length=1,
+        max_length=2000,
+        description="who is sent the run's end: the id of a webhook, or a URL whose host `outgoing.webhooks` lists",
+    )
+
+
+class JobFields(Request):
+    """Queue attributes; a run that is submitted with any of them is a job."""
+
+    priority: Literal["interactive", "background"] | None = Field(
+        None, description="background runs let interactive ones of their tenant go first"
+    )
+    not_before: AwareDatetime | None = Field(None, description="no attempt begins before this time")
+    attempts: int | None = Field(
+        None, ge=1, le=MAX_ATTEMPTS, description="how often it is tried when it fails with a retryable error"
+    )
+    backoff_seconds: float | None = Field(
+        None, ge=0.1, le=3600, description="before the second attempt; each further pause is twice as long (default 1)"
+    )
+    timeout_seconds: float | None = Field(None, gt=0, le=86_400, description="of one attempt")
+    dedupe_key: str | None = Field(
+        None, min_length=1, max_length=200, description="a second job with this key is answered with the first one"
+    )
+    dedupe: Literal["single_flight", "drop_duplicate", "merge_duplicate"] | None = Field(
+        None,
+        description="whether the key counts while the first job is active (default), or while it is stored; "
+        "`merge_duplicate`: while it is active, and the second job's metadata is added to it",
+    )
+    job_type: str | None = Field(None, min_length=1, max_length=200, description="a name of your own; default `run`")
+    project_id: str | None = Field(None, min_length=1, max_length=200, description="whose job it is")
+    source_session_id: str | None = Field(None, min_length=1, max_length=200, description="who asked for it")
+    serial: bool | None = Field(
+        None, description="true: of the serial jobs of its project one runs at a time; needs `projectId`"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_line(self) -> Self:
+        if self.serial and self.project_id is None:
+            raise ValueError("a serial job needs `projectId`, whose other jobs it waits for")
+        return self
+
+    def job(self) -> JobRequest | None:
+        given = self.model_dump(include=set(JobFields.model_fields), exclude_none=True)
+        if not given:
+            return None
+        if (due := given.pop("not_before", None)) is not None:
+            given["not_before_ms"] = round(due.timestamp() * 1000)
+        if "job_type" in given:
+            given["type"] = given.pop("job_type")
+        if given.get("serial"):
+            given.setdefault("timeout_seconds", SERIAL_SECONDS)
+        return JobRequest(**given)
 
 
 class Asked:
     """How a submission was asked for: the headers and parameters that all of them share."""
 
-    def __init__(
-        self,
-        request: HttpRequest,
-        wait: Wait = None,
-        stream: Stream = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> None:
-        self.wait, self.stream, self.key = wait, stream, idempotency_key
+    def __init__(self, request: HttpRequest, wait: float | None, stream: str | None, key: str | None) -> None:
+        self.wait, self.stream, self.key = wait, stream, key
         self.trace_context = correlation(request)
 
     async def submission(self, body: RunRequest, raw: bytes, **more: Any) -> Submission:
         """`raw` is all that was asked: the same key with something else is refused."""
+        choice = body.tool_choice
         return Submission(
             metadata=body.metadata,
             labels=body.labels,
@@ -130,8 +190,22 @@ class Asked:
             body_hash=await off_loop(len(raw), lambda: sha256(raw).hexdigest()) if self.key else "",
             trace_context=self.trace_context,
             user=body.user,
+            parameters=None if body.parameters is None else body.parameters.given() or None,
+            tool_choice=choice.model_dump() if isinstance(choice, NamedTool) else choice,
+            response_schema=body.response_schema,
+            webhook=body.webhook,
             **more,
         )
+
+
+async def _asked(
+    request: HttpRequest, wait: Wait = None, stream: Stream = None, idempotency_key: IdempotencyKey = None
+) -> Asked:
+    """A coroutine, although it waits for nothing: the framework calls anything else in a thread, for every request."""
+    return Asked(request, wait, stream, idempotency_key)
+
+
+AskedHow = Annotated[Asked, Depends(_asked)]
 
 
 async def submit(
@@ -139,19 +213,31 @@ async def submit(
 ) -> Response:
     if wanted.user is not None and not caller.may("memory:delegate"):
         raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="memory:delegate")
-    run = await _submitted(server, caller, wanted)
+    if wanted.webhook is not None:
+        webhook = await server.webhooks.for_run(caller, wanted.webhook)
+        if isinstance(webhook, Failure):
+            raise HttpProblem(webhook)
+        wanted = replace(wanted, webhook=webhook)
+    taken = await _submitted(server, caller, wanted)
+    run = taken.run
+    deduped = {"x-deduplicated": "true"} if taken.replayed and wanted.job is not None else {}
     if stream is not None:
-        ids = {"x-run-id": header_text(run.id), "x-thread-id": header_text(run.thread_id)}
+        ids = {"x-run-id": header_text(run.id), "x-thread-id": header_text(run.thread_id), **deduped}
         return run_stream(server, caller, run, run.first_seq - 1, ids)
     if wait is not None:
         run = await wait_for_end(server, caller, run, wait)
-    return run_answer(run, 200 if run.terminal else 202)
+    answer = run_answer(run, 200 if run.terminal else 202)
+    answer.headers.update(deduped)
+    return answer
 
 
-async def _submitted(server: ServerContext, caller: Principal, wanted: Submission) -> Run:
+async def _submitted(server: ServerContext, caller: Principal, wanted: Submission) -> Taken:
     """Apart from waiting for the run: the content of its parts is not held meanwhile."""
     given, blobs = await with_content(server.files, caller.tenant, wanted.input)
-    return accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
+    taken = await server.service.enqueue(caller, replace(wanted, input=given, blobs=blobs))
+    if isinstance(taken, Rejected):
+        raise refusal(taken)
+    return taken
 
 
 def run_answer(run: Run, status: int = 200) -> Response:
@@ -159,10 +245,14 @@ def run_answer(run: Run, status: int = 200) -> Response:
 
 
 def accepted(answer: Run | Rejected) -> Run:
-    if isinstance(answer, Run):
-        return answer
+    if isinstance(answer, Rejected):
+        raise refusal(answer)
+    return answer
+
+
+def refusal(answer: Rejected) -> HttpProblem:
     blocked = answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED", "UNDO_CONFLICT")
-    raise HttpProblem(answer.failure, None, **({"runId": answer.winner} if blocked and answer.winner else {}))
+    return HttpProblem(answer.failure, None, **({"runId": answer.winner} if blocked and answer.winner else {}))
 
 
 def run_stream(

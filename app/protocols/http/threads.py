@@ -1,8 +1,8 @@
 """/api/threads: create, list, change, delete, fork, and messages. What can be read of one is in `thread_views`."""
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import Field
 
@@ -21,16 +21,20 @@ from app.protocols.http.submission import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
     THREAD_ID,
-    Asked,
+    AskedHow,
     Request,
     RunRequest,
     submit,
 )
+from app.runtime.intake.amendments import MAX_TEXT, Correction
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.threads import Correction, NewThread, ThreadChange
+from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.thread import Thread, thread_json
 
 _GONE = ("THREAD_NOT_FOUND", "THREAD_DELETED", "THREAD_RESERVED", "STORAGE_FULL")
+_NOT_AMENDED = ("EVENT_NOT_FOUND", "EVENT_NOT_AMENDABLE", "RUN_NOT_ENDED", "ENTRY_CHANGED", "TOO_MANY_AMENDMENTS")
+
+AmendedText: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
 class CreateThread(Request):
@@ -55,11 +59,12 @@ class ForkThread(Request):
 
 
 class AmendEvent(Request):
-    """A correction of an event that is stored already."""
+    """A correction of texts of an event that is stored already."""
 
-    seq: int = Field(ge=1, le=MAX_SEQ, description="the event of this thread that is wrong")
-    reason: str = Field(min_length=1, max_length=2000)
-    correction: Metadata = Field(description="the fields of its payload that should read otherwise")
+    reason: str = Field(min_length=1, max_length=2000, pattern=r"\S", description="why; recorded with the correction")
+    correction: dict[str, AmendedText] = Field(
+        min_length=1, max_length=4, description="the texts of its payload that should read otherwise, by field"
+    )
 
 
 class PostMessage(RunRequest):
@@ -144,17 +149,19 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
         return _thread_answer(await server.threads.fork(caller, thread_id, body.seq, title=body.title), 201)
 
     @router.post(
-        "/{thread_id}/amendments",
+        "/{thread_id}/events/{seq}/amend",
         status_code=201,
         response_model=shapes.EventShape,
-        summary="Correct an event by another one",
+        summary="Correct a text of an event by another event",
         openapi_extra=takes(AmendEvent),
-        responses=may_answer(*_GONE),
+        responses=may_answer(*_GONE, *_NOT_AMENDED),
     )
-    async def amend(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
-        """Recorded as `runtime.event.amended`. The event itself, its hash and what was made of it stay as they are."""
+    async def amend(
+        thread_id: str, seq: Annotated[int, Path(ge=1, le=MAX_SEQ)], request: HttpRequest, caller: Caller
+    ) -> Response:
+        """Recorded as `runtime.event.amended`. The event and its hash stay as they are; views show the correction."""
         body, _ = await read_model(request, AmendEvent)
-        amended = await server.threads.amend(caller, thread_id, Correction(body.seq, body.reason, body.correction))
+        amended = await server.amendments.amend(caller, thread_id, Correction(seq, body.reason, body.correction))
         if isinstance(amended, Rejected):
             raise HttpProblem(amended.failure)
         return Response(amended.wire(), 201, media_type="application/json")
@@ -167,7 +174,7 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
         openapi_extra=takes(PostMessage),
         responses={200: ENDED_OR_FOLLOWED, **may_answer(*REFUSALS)},
     )
-    async def say(thread_id: str, request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
+    async def say(thread_id: str, request: HttpRequest, caller: Caller, asked: AskedHow) -> Response:
         body, raw = await read_model(request, PostMessage)
         # The thread is part of what was asked, though it stands in the address.
         wanted = await asked.submission(

@@ -1,8 +1,8 @@
 """/api/tools: what can be called, and calling it directly: a run of its own, by no agent."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from app.core.errors import Failure
@@ -16,7 +16,7 @@ from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import After, Limit, named_page
-from app.protocols.http.submission import REFUSALS, THREAD_ID, Asked, RunRequest, submit
+from app.protocols.http.submission import REFUSALS, THREAD_ID, AskedHow, RunRequest, submit
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledTool
 
@@ -52,7 +52,7 @@ def routes(server: ServerContext) -> APIRouter:
             **may_answer(*REFUSALS),
         },
     )
-    async def invoke(name: str, request: Request, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
+    async def invoke(name: str, request: Request, caller: Caller, asked: AskedHow) -> Response:
         """Waits half a minute unless `wait` says otherwise. The run's output is the tool's."""
         body, raw = await read_model(request, InvokeTool)
         existing_tool(server, name)

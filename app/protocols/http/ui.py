@@ -15,7 +15,8 @@ from app.events.catalog.request import TERMINAL
 from app.events.catalog.thread import ThreadDeleted
 from app.events.envelope import Event, iso_at
 from app.protocols.context import ServerContext
-from app.protocols.dialects.lime import Lineage, ui_event
+from app.protocols.dialects.lime import ui_event
+from app.protocols.dialects.lime_source import Lineage
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import Cursor, read_model
@@ -23,7 +24,7 @@ from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, takes
 from app.protocols.http.lineages import LineageFrames, Lineages
-from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
+from app.protocols.http.lookups import amendments_of, existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import LastEventId, Limit, resume_after
 from app.protocols.http.sse import Ending, LastFrame
 from app.protocols.wire.sse import EventStream, Following, OneFrame, named_frame
@@ -79,12 +80,15 @@ class _UiReader:
 
     async def thread_state(self, caller: Principal, thread_id: str) -> State:
         thread = await existing_thread(self.server, caller, thread_id)
-        return await self._state(await whole_thread(self.server, caller, thread), of_run=False, dropped={})
+        amended = await amendments_of(self.server, caller, thread_id)
+        events = [amended(event) for event in await whole_thread(self.server, caller, thread)]
+        return await self._state(events, of_run=False, dropped={})
 
     async def run_state(self, caller: Principal, run_id: str) -> State:
         run = await existing_run(self.server, caller, run_id)
         compacted = await compactions(self.server.reader, caller.tenant, run)
-        events = await whole_run(self.server, caller, run)
+        amended = await amendments_of(self.server, caller, run.thread_id)
+        events = [amended(event) for event in await whole_run(self.server, caller, run)]
         return await self._state(events, of_run=True, dropped=dropped_numbers(compacted, run.id))
 
     async def _state(self, events: list[Event], *, of_run: bool, dropped: dict[int, int]) -> State:

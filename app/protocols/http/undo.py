@@ -1,9 +1,9 @@
 """/api/runs/{id}/undo: what an undo of the run would do, and the undo itself."""
 
 from hashlib import sha256
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from app.protocols.http.lookups import existing_run
 from app.protocols.http.submission import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
-    Asked,
+    AskedHow,
     Request,
     accepted,
     run_answer,
@@ -82,7 +82,7 @@ def routes(server: ServerContext) -> APIRouter:
         openapi_extra=takes(UndoCommand),
         responses={200: ENDED_OR_FOLLOWED, **may_answer("UNDO_CONFLICT", *REFUSALS)},
     )
-    async def undo(run_id: str, request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
+    async def undo(run_id: str, request: HttpRequest, caller: Caller, asked: AskedHow) -> Response:
         """A run of its own on the same thread (`undoOf`); its output is the report."""
         body, raw = await read_model(request, UndoCommand)
         await existing_run(server, caller, run_id)

@@ -16,7 +16,7 @@ from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run, existing_thread, whole_thread
-from app.protocols.http.parameters import After, Limit, named_page
+from app.protocols.http.parameters import After, Limit, Until, named_page, up_to
 from app.protocols.http.request_fields import RunInput
 from app.protocols.http.submission import Request as Body
 from app.views.flow_states import FlowStates
@@ -84,7 +84,8 @@ def _add_run_graph(router: APIRouter, server: ServerContext) -> None:
         summary="The graph of a workflow's run, with the state of each step",
         responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED", "VIEW_TOO_LARGE", "WORKSPACE_GONE", "RUN_HAS_NO_GRAPH"),
     )
-    async def run_graph(run_id: str, caller: Caller, format: Form = "json") -> Response:
+    async def run_graph(run_id: str, caller: Caller, format: Form = "json", until: Until = None) -> Response:
+        """With `until` as it stood after that event."""
         run = await existing_run(server, caller, run_id)
         if run.workflow is None:
             raise HttpProblem(Failure("RUN_HAS_NO_GRAPH", "the run is not that of a workflow"))
@@ -93,7 +94,8 @@ def _add_run_graph(router: APIRouter, server: ServerContext) -> None:
         if flow is None:
             raise HttpProblem(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
         thread = await existing_thread(server, caller, run.thread_id)
-        states = FlowStates(run.id).apply_all(await whole_thread(server, caller, thread))
+        events = up_to(await whole_thread(server, caller, thread), until)
+        states = FlowStates(run.id).apply_all(events)
         return _drawn(flow, format, states, run_id=run.id, status=run.status)
 
 

@@ -53,7 +53,7 @@ class ClientRequest:
 
 
 def chat_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
-    _refuse_upstreams(body)
+    refuse_upstreams(body)
     parameters = chat_parameters(body)
     tools, choice = chosen_tools(body, nested=True)
     instructions, messages = chat_messages(body.get("messages"))
@@ -79,7 +79,7 @@ def chat_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
 
 
 def responses_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
-    _refuse_upstreams(body)
+    refuse_upstreams(body)
     if body.get("store") is False:
         raise Refusal("INVALID_REQUEST", "every run is stored; omit `store` or set it to true", param="store")
     parameters = response_parameters(body)
@@ -123,7 +123,7 @@ def text_size(ask: ClientRequest) -> int:
     return size
 
 
-def _refuse_upstreams(body: JsonObject) -> None:
+def refuse_upstreams(body: JsonObject) -> None:
     if _UPSTREAM.isdisjoint(body):
         return
     for name in _UPSTREAM & body.keys():

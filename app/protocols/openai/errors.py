@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
+from app.protocols.dialects.retry_after import wait_seconds
 from app.protocols.http.errors import STATUS, HttpProblem
 from app.protocols.http.straight import Handler, StraightRoute
 
@@ -25,11 +26,13 @@ _CODES: Final = {
     "UNAUTHENTICATED": "invalid_api_key",
     "AGENT_NOT_FOUND": "model_not_found",
     "WORKFLOW_NOT_FOUND": "model_not_found",
+    "MODEL_NOT_FOUND": "model_not_found",
     "INPUT_TOO_LONG": "context_length_exceeded",
 }
 _PARAMS: Final = {
     "AGENT_NOT_FOUND": "model",
     "WORKFLOW_NOT_FOUND": "model",
+    "MODEL_NOT_FOUND": "model",
     "AGENT_REQUIRED": "model",
     "THREAD_NOT_FOUND": "metadata.thread_id",
     "UPLOAD_NOT_FOUND": "file_id",
@@ -64,7 +67,9 @@ def answer(failure: Failure, *, status: int | None = None, param: str | None = N
     status = STATUS.get(failure.code, 400) if status is None else status
     param = param or _PARAMS.get(failure.code)
     retry = status in _WORTH_A_RETRY and failure.code != "BUDGET_EXCEEDED"
-    headers = {"x-should-retry": "true" if retry else "false"} | ({"retry-after": "1"} if retry else {})
+    headers = {"x-should-retry": "true" if retry else "false"} | (
+        {"retry-after": str(wait_seconds(failure, status) or 1)} if retry else {}
+    )
     return Response(body(failure.code, failure.message, status, param, more), status, headers, "application/json")
 
 

@@ -18,8 +18,10 @@ from app.protocols.http.answers import header_text
 from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation, headers_of
+from app.protocols.http.lookups import amendments_of
 from app.protocols.http.parts import MAX_TEXT, refuse_long_text
 from app.protocols.http.straight import straight
+from app.protocols.openai import embeddings
 from app.protocols.openai.client_request import (
     ClientRequest,
     OnDisconnect,
@@ -49,19 +51,20 @@ def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute, responses=_REFUSALS)
     _add_models(router, server)
     _add_chat(router, server)
+    embeddings.add_to(router, server)
     _add_responses(router, server)
     return router
 
 
 def _add_models(router: APIRouter, server: ServerContext) -> None:
-    @router.get("/models", summary="The agents, as models")
+    @router.get("/models", summary="The agents, workflows and exposed models, as models")
     async def models(_caller: Caller) -> Response:
-        names = server.workspace.current.acting_agents  # a workflow is the model `workflow:NAME`
+        names = server.workspace.current.everyone_acting  # with `workflow:NAME` and `model:NAME`
         return _json({"object": "list", "data": [_model(server, name) for name in names]})
 
-    @router.get("/models/{model}", summary="One agent, as a model")
+    @router.get("/models/{model}", summary="One of them")
     async def model(model: str, _caller: Caller) -> Response:
-        if model not in server.workspace.current.acting_agents:
+        if model not in server.workspace.current.everyone_acting:
             raise Refusal("AGENT_NOT_FOUND", "There is no such model.", param="model", status=404)
         return _json(_model(server, model))
 
@@ -208,6 +211,7 @@ async def _read_stored(server: ServerContext, caller: Principal, run: Run, readi
     """The thread's events rather than the run's alone, because its subagents are runs of their own."""
     after, last = run.first_seq - 1, run.last_seq if run.terminal else None
     load = stored_blobs(server.reader, caller.tenant, run.thread_id)
+    amended = await amendments_of(server, caller, run.thread_id)
     while not reading.ended and (last is None or after < last):
         page = await server.reader.events(caller.tenant, run.thread_id, after, 1000)
         if not page:
@@ -216,7 +220,7 @@ async def _read_stored(server: ServerContext, caller: Principal, run: Run, readi
             if event.run_id != run.id:
                 reading.feed_sibling(event)
             else:
-                reading.feed(await whole_event(event, load))
+                reading.feed(amended(await whole_event(event, load)))
         after = page[-1].seq
     reading.take()
 

@@ -92,7 +92,7 @@ class SegmentFrames:
     def of(self, event: Event, followed: bool) -> bytes | None:
         if not followed:
             return b""
-        return None if _is_partial(event) else self._read(event)
+        return None if event.type != _DELTA and _is_partial(event) else self._read(event)
 
     async def load(self, event: Event, followed: bool) -> bytes:
         return self._read(await self._listening.whole(event)) if followed else b""

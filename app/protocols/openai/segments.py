@@ -12,11 +12,13 @@ from app.core.errors import Failure
 from app.core.json import JsonObject, canonical
 from app.core.principal import Principal
 from app.core.value import value
+from app.events.catalog import Payload
 from app.events.catalog.execution import CommandInjected
 from app.events.catalog.request import RequestQueued
 from app.events.envelope import Event
 from app.events.hub import Subscription
 from app.events.ports import BlobDraft
+from app.events.recorder import PayloadEntry
 from app.protocols.context import ServerContext
 from app.protocols.dialects.openai_responses import PREVIOUS
 from app.protocols.dialects.openai_segment import SegmentReading, response_id
@@ -203,8 +205,10 @@ async def _go_on(
     if missing:
         names = ", ".join(missing)
         raise Refusal("TOOL_OUTPUTS_MISSING", f"these calls have no output yet: {names}", param="messages")
-    words = _words(said, [it.id for it in asked]) if said else None
-    sibling_events = [] if words is None else [words]
+    blobs: list[BlobDraft] = []
+    stored = [await _stored(server, caller, message, blobs) for message in said]
+    words = _words(stored, [it.id for it in asked]) if stored else None
+    sibling_events: list[Payload | PayloadEntry] = [] if words is None else [PayloadEntry(words, blobs=tuple(blobs))]
     if ask.parameters is not None or ask.tool_choice is not None:
         sibling_events += await _changes(server, caller, ask, run_id, [it.id for it in asked])
     for interrupt in asked:
@@ -222,11 +226,10 @@ async def _go_on(
 def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInjected:
     """What the user says beside the outputs follows them in the conversation. It is named by what it says and what it
     stands beside, so that a retry says nothing twice."""
-    if any("parts" in message for message in said):
-        raise Refusal("INVALID_REQUEST", "a user message next to tool outputs must be text", param="messages")
-    text = "\n\n".join(message["content"] for message in said)
-    name = sha256("\x00".join([*sorted(answered), text]).encode()).hexdigest()[:32]
-    words = steering(text, f"said_{name}")
+    given = _input(said)
+    spelled = given if isinstance(given, str) else canonical(given).decode()
+    name = sha256("\x00".join([*sorted(answered), spelled]).encode()).hexdigest()[:32]
+    words = steering(given, f"said_{name}")
     if isinstance(words, Failure):
         raise Refusal("INVALID_REQUEST", words.message, param="messages")
     return words
@@ -246,7 +249,7 @@ async def _changes(
     choice = ask.tool_choice
     if isinstance(choice, dict) and all(tool["name"] != choice["name"] for tool in queued.get("clientTools") or ()):
         raise Refusal("INVALID_REQUEST", "the run was begun without this function", param="tool_choice")
-    agent = server.workspace.current.agents.get(queued.get("agent") or "")
+    agent = server.workspace.current.acting(queued.get("agent"))
     pinned = agent is not None and not agent.spec.client_parameters
     wanted = {} if pinned else {name: it for name, it in (ask.parameters or {}).items() if known.get(name) != it}
     arguments: JsonObject = ({"parameters": wanted} if wanted else {}) | ({"toolChoice": choice} if choice else {})
@@ -268,7 +271,7 @@ async def _give(
     caller: Principal,
     interrupt: Interrupt,
     answer: JsonObject,
-    sibling_events: Sequence[CommandInjected],
+    sibling_events: Sequence[Payload | PayloadEntry],
 ) -> bool:
     """Giving the same output again is a retry; another one comes too late. Whether it was given now."""
     if interrupt.status == "open":

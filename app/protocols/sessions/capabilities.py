@@ -23,29 +23,34 @@ _SERVED: Final = (
     "thread/archive",
     "thread/unarchive",
     "thread/name/set",
+    "thread/rollback",
+    "thread/compact/start",
     "turn/interrupt",
     "turn/steer",
+    "item/tool/call",
+    "item/tool/requestUserInput",
+    "tool/requestUserInput",
+    "model/list",
+    "app/list",
+    "skills/list",
+    "mcpServerStatus/list",
+    "config/read",
+    "configRequirements/read",
+    "config/mcpServer/reload",
 )
 _NEED_AN_AGENT: Final = ("turn/start",)
-_ELSEWHERE: Final = {
-    "model/list": "ask GET /v1/models or GET /api/agents",
-    "app/list": "ask GET /api/agents",
-    "skills/list": "ask GET /api/workspace",
-    "mcpServerStatus/list": "ask GET /api/tools",
-    "config/read": "ask GET /api/workspace",
-    "thread/compact/start": "an agent's contextPolicy says when its conversation is summed up",
-    "thread/rollback": "fork the thread at a seq, or send a message with the busy policy `rollback`",
-}
 _ABSENT: Final = (
     "thread/backgroundTerminals/clean",
     "review/start",
     "command/exec",
     "config/value/write",
     "config/batchWrite",
+    "skills/config/write",
+    "skills/remote/read",
+    "skills/remote/write",
     "collaborationMode/list",
     "experimentalFeature/list",
     "mcpServer/oauth/login",
-    "config/mcpServer/reload",
     "account/read",
     "account/login/start",
     "account/login/cancel",
@@ -60,7 +65,25 @@ _FEATURES: Final = {
     "threadRollback": "thread/rollback",
     "threadBackgroundTerminalClean": "thread/backgroundTerminals/clean",
     "reviewStart": "review/start",
+    "toolUserInput": "item/tool/requestUserInput",
+    "dynamicToolCall": "item/tool/call",
+    "commandExec": "command/exec",
+    "feedbackUpload": "feedback/upload",
+    "mcpOauth": "mcpServer/oauth/login",
+    "mcpReload": "config/mcpServer/reload",
+    "accountLifecycle": "account/login/start",
+    "configRead": "config/read",
+    "configWrite": "config/value/write",
+    "configRequirements": "configRequirements/read",
+    "apps": "app/list",
+    "skills": "skills/list",
+    "collaborationModes": "collaborationMode/list",
+    "experimentalFeatures": "experimentalFeature/list",
+    "planUpdates": "turn/start",
+    "diffUpdates": "turn/start",
+    "tokenUsage": "turn/start",
 }
+"""A feature of the stream is there when turns are."""
 
 Detail = dict[str, str | None]
 
@@ -93,6 +116,5 @@ def _details(*, has_agent: bool) -> dict[str, Detail]:
     for method in _NEED_AN_AGENT:
         reason = None if has_agent else "the workspace has no default agent: name one as the session's model"
         made[method] = {"status": "available", "reason": reason}
-    made |= {method: {"status": "disabled", "reason": reason} for method, reason in _ELSEWHERE.items()}
-    made |= {method: {"status": "disabled", "reason": "this server has nothing like it"} for method in _ABSENT}
+    made |= {method: {"status": "disabled", "reason": "This server has no equivalent."} for method in _ABSENT}
     return dict(sorted(made.items()))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NoReturn
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from app.core.errors import Failure
 from app.core.principal import Principal
@@ -25,7 +25,16 @@ from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRou
 from app.protocols.sessions.shapes import may_refuse
 from app.runtime.intake.ledger import LEDGER_THREAD
 from app.runtime.intake.threads import ThreadChange, is_too_large
-from app.views.controls import ApprovalPolicy, changes, controls_of
+from app.views.controls import (
+    MAX_NAME,
+    MAX_NAMES,
+    REMOVED,
+    TOOL_SETTINGS,
+    ApprovalPolicy,
+    changes,
+    controls_of,
+    names_tools,
+)
 from app.views.thread import Thread
 
 DEFAULTS_NEED: Final = "workspace:reload"
@@ -38,7 +47,19 @@ Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 SettingKey = Annotated[str, Field(min_length=1, max_length=200)]
-Settings = Annotated[dict[SettingKey, Any], Field(max_length=MAX_SETTINGS)]
+
+
+def _understood(settings: dict[str, Any]) -> dict[str, Any]:
+    """What narrows tools must be understood, or it would not do what it says; null takes the limit away."""
+    for name in TOOL_SETTINGS:
+        if settings.get(name) is not None and not names_tools(settings[name]):
+            raise ValueError(
+                f"{name} must be null or a list of at most {MAX_NAMES} tools' names of 1 to {MAX_NAME} characters"
+            )
+    return settings
+
+
+Settings = Annotated[dict[SettingKey, Any], Field(max_length=MAX_SETTINGS), AfterValidator(_understood)]
 
 
 class DynamicTool(SessionBody):
@@ -65,12 +86,12 @@ class Controls(SessionBody):
 
 
 class ControlsTuple(SessionBody):
-    """What is left out stays as it is; a null model is the workspace's own choice."""
+    """All controls at once; a null model is the workspace's own choice. Settings that are left out stay."""
 
-    model: ModelName | None = None
-    approval_policy: ApprovalPolicy | None = None
-    network_access: NetworkAccess | None = None
-    filesystem_sandbox: Sandbox | None = None
+    model: ModelName | None
+    approval_policy: ApprovalPolicy
+    network_access: NetworkAccess
+    filesystem_sandbox: Sandbox
     settings: Settings | None = Field(None, description="takes the place of all settings")
 
     def values(self) -> dict[str, Any]:
@@ -79,14 +100,14 @@ class ControlsTuple(SessionBody):
 
 
 class ApplyControls(SessionBody):
-    scope: Scope = "session"
+    scope: Scope
     controls: ControlsTuple
 
 
 class ApplySettings(SessionBody):
-    """Either one setting, `key` with its `value`, or several. A null takes a setting out."""
+    """Either one setting, `key` with its `value`, or several. A null is a value; DELETE takes a setting out."""
 
-    scope: Scope = "session"
+    scope: Scope
     key: SettingKey | None = None
     value: Any = None
     settings: Settings | None = None
@@ -97,6 +118,7 @@ class ApplySettings(SessionBody):
         one = self.key is not None and "value" in self.model_fields_set
         if one == (self.settings is not None) or (not one and {"key", "value"} & self.model_fields_set):
             raise ValueError("either key and value, or settings")
+        _understood(self.values())
         return self
 
     def values(self) -> dict[str, Any]:
@@ -145,7 +167,7 @@ async def _keep_default(
     server: ServerContext, caller: Principal, values: Mapping[str, Any], *, replace: bool = False
 ) -> bool:
     if not caller.may(DEFAULTS_NEED):
-        raise HttpProblem(Failure("FORBIDDEN", "what new sessions begin with is for administrators to change"))
+        raise HttpProblem(Failure("FORBIDDEN", "Only administrators may change what new sessions begin with."))
     known = await default_metadata(server, caller)
     wanted = changes(known, values, replace=replace)
     if is_too_large({**known, **wanted}):
@@ -158,7 +180,11 @@ async def _keep_default(
 
 
 def _too_large() -> HttpProblem:
-    return HttpProblem(Failure("INVALID_REQUEST", "the controls are too large"))
+    return HttpProblem(
+        Failure(
+            "INVALID_REQUEST", "The controls, the settings and the thread's other metadata together may have 16 KiB."
+        )
+    )
 
 
 async def _apply(
@@ -185,7 +211,8 @@ async def _locked(server: ServerContext, caller: Principal, thread: Thread) -> N
         "status": "locked",
         "code": "defaults_locked",
         "scope": "default",
-        "message": "what new sessions begin with is fixed by the server's configuration",
+        "message": "What new sessions begin with is fixed by the server's configuration.",
+        "settings": await _settings(server, caller, thread, "default"),
     }
     raise SessionRefused(423, values | await _both_scopes(server, caller, thread))
 
@@ -246,7 +273,8 @@ def _add_controls(router: APIRouter, server: ServerContext) -> None:
         thread, status = await _apply(server, caller, thread, body.scope, values, replace="settings" in values)
         both = await _both_scopes(server, caller, thread)
         applied = both["controls" if body.scope == "session" else "defaults"]
-        return json_answer({"status": status, "scope": body.scope, "applied": applied, **both})
+        values = {"status": status, "scope": body.scope, "applied": applied, "summary": dialect.summary_of(applied)}
+        return json_answer(values | both)
 
     @router.post(
         "/approval-policy",
@@ -295,7 +323,8 @@ def _add_settings(router: APIRouter, server: ServerContext) -> None:
         values = {"settings": body.values()}
         thread, status = await _apply(server, caller, thread, body.scope, values, replace=body.replaces)
         found = await _settings(server, caller, thread, body.scope)
-        return json_answer({"status": status, "sessionId": session_id, "scope": body.scope, "settings": found})
+        answer = {"status": status, "sessionId": session_id, "scope": body.scope, "settings": found}
+        return json_answer(answer | ({} if body.key is None else {"key": body.key}))
 
     @router.delete(
         "/settings/{key:path}",
@@ -310,7 +339,7 @@ def _add_settings(router: APIRouter, server: ServerContext) -> None:
         scope: Annotated[Scope, Query()] = "session",
     ) -> Response:
         thread = await session(server, caller, session_id)
-        thread, status = await _apply(server, caller, thread, scope, {"settings": {key: None}})
+        thread, status = await _apply(server, caller, thread, scope, {"settings": {key: REMOVED}})
         found = await _settings(server, caller, thread, scope)
         values = {"status": status, "sessionId": session_id, "scope": scope, "key": key, "removed": status == "ok"}
         return json_answer(values | {"settings": found})

@@ -4,7 +4,7 @@ Decisions name the request alone. They survive a restart, the first one wins, an
 """
 
 from functools import partial
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -18,18 +18,16 @@ from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.sessions import shapes
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, session
-from app.protocols.sessions.shapes import conflicts, may_refuse
+from app.protocols.sessions.shapes import may_refuse
 from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import Interrupt
-
-_ENDED: Final = conflicts(
-    shapes.RequestReconciled | shapes.SessionProblem, "the request ended with its turn, or its time was over"
-)
 
 
 class DecideApproval(SessionBody):
     decision: Literal["accept", "decline", "cancel"]
-    scope: Literal["turn", "session"] = "turn"
+    scope: Literal["turn", "session"] | None = Field(
+        None, description="`session`: the decision holds for later calls of the same tool with the same arguments"
+    )
 
 
 class GivenAnswers(SessionBody):
@@ -104,14 +102,13 @@ def _add_decisions(router: APIRouter, server: ServerContext) -> None:
         response_model=shapes.ApprovalDecided,
         summary="Decide",
         openapi_extra=takes(DecideApproval),
-        responses=_ENDED,
     )
     async def decide(approval_id: str, request: Request, caller: Caller) -> Response:
         body = await read(request, DecideApproval)
         answer: dict[str, Any] = {"decision": "approve" if body.decision == "accept" else "deny"}
         if body.decision == "cancel":
             answer["reason"] = CANCELLED
-        elif body.decision == "accept" and body.scope == "session":
+        elif body.scope == "session":
             answer["scope"] = "session"
         asked = await _answer(server, caller, approval_id, "approval", answer, cancel=body.decision == "cancel")
         return json_answer({"status": "ok", "approvalId": approval_id, "threadId": asked.thread_id})
@@ -121,11 +118,12 @@ def _add_decisions(router: APIRouter, server: ServerContext) -> None:
         response_model=shapes.RequestAnswered,
         summary="Answer",
         openapi_extra=takes(DecideToolInput),
-        responses=_ENDED,
     )
     async def give_input(request_id: str, request: Request, caller: Caller) -> Response:
         body = await read(request, DecideToolInput)
-        answer = {"answers": _answers(body) if body.decision == "accept" else {}}
+        answer: dict[str, Any] = {"answers": _answers(body) if body.decision == "accept" else {}}
+        if body.decision != "accept":
+            answer["decision"] = body.decision
         asked = await _answer(server, caller, request_id, "question", answer, cancel=body.decision == "cancel")
         return json_answer({"status": "ok", "requestId": request_id, "threadId": asked.thread_id})
 
@@ -134,11 +132,10 @@ def _add_decisions(router: APIRouter, server: ServerContext) -> None:
         response_model=shapes.RequestAnswered,
         summary="The result",
         openapi_extra=takes(RespondToolCall),
-        responses=_ENDED,
     )
     async def respond(request_id: str, request: Request, caller: Caller) -> Response:
         body = await read(request, RespondToolCall)
-        asked = await _answer(server, caller, request_id, "external", _result(body))
+        asked = await _answer(server, caller, request_id, "external", result_of(body))
         return json_answer({"status": "ok", "requestId": request_id, "threadId": asked.thread_id})
 
 
@@ -151,14 +148,21 @@ def _answers(body: DecideToolInput) -> dict[str, Any]:
     return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
 
 
-def _result(body: RespondToolCall) -> dict[str, Any]:
+def result_of(body: RespondToolCall) -> dict[str, Any]:
+    """What the model sees. `response` is the whole reply: one with `contentItems` or `success` is read like a body."""
     items = [item.model_dump(by_alias=True) for item in body.content_items or ()]
+    success, text = body.success, body.text
     if body.response is not None:
-        return {"output": body.response}
-    if not body.success:
-        said = body.text or " ".join(item["text"] for item in items if "text" in item)
+        reply = body.response
+        if not ({"contentItems", "success"} & reply.keys()):
+            return {"output": reply}
+        given = reply.get("contentItems")
+        items = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+        success, text = reply.get("success") is not False, None
+    if not success:
+        said = text or " ".join(str(item["text"]) for item in items if "text" in item)
         return {"error": said or "the client's tool failed"}
-    return {"output": body.text if body.text is not None else items or ""}
+    return {"output": text if text is not None else items or ""}
 
 
 async def _answer(
@@ -186,7 +190,4 @@ async def _answer(
 def _not_answered(refused: NotAnswered, asked: Interrupt, name: str) -> NoReturn:
     if refused.failure.code != "INTERRUPT_NOT_OPEN":
         raise HttpProblem(refused.failure, refused.issues)
-    if asked.status == "expired":
-        values = {"status": "reconciled", name: asked.id, "threadId": asked.thread_id, "code": "expired"}
-        raise SessionRefused(409, values)
     raise SessionRefused(404, {"status": "not_found", name: asked.id})

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from app.core import json
-from app.core.clock import iso
+from app.core.clock import SystemClock, iso
 from app.core.errors import HoldfastError
 from app.core.principal import Principal
 from app.protocols.context import ServerContext
@@ -71,14 +71,16 @@ async def session(server: ServerContext, caller: Principal, session_id: str, *, 
 
 
 def _deleted(session_id: str, found: Thread | Tombstone) -> NoReturn:
-    body: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "the session was deleted"}
-    if isinstance(found, Thread) and found.deleted_at is not None:
-        body |= {"title": found.title or UNTITLED, "deletedAt": iso(found.deleted_at)}
+    body: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "The session was deleted."}
+    # Of one that an earlier version purged it is not known when it was deleted; it was long ago.
+    body["deletedAt"] = iso(found.deleted_at or 0)
+    if isinstance(found, Thread):
+        body["title"] = found.title or UNTITLED
     raise SessionRefused(410, body)
 
 
 def _system(session_id: str) -> NoReturn:
-    message = "the session belongs to the system"
+    message = "The session belongs to the system: it can be read, but not used or changed."
     raise SessionRefused(
         403, {"status": "error", "code": "system_session", "sessionId": session_id, "message": message}
     )
@@ -94,7 +96,7 @@ def expect_thread(answer: Thread | Rejected, session_id: str) -> Thread:
 def refuse(answer: Rejected, session_id: str) -> NoReturn:
     match answer.failure.code:
         case "THREAD_DELETED":
-            _deleted(session_id, Tombstone(session_id, 0, ""))
+            _deleted(session_id, Tombstone(session_id, 0, "", SystemClock().now_ms()))
         case "THREAD_RESERVED":
             _system(session_id)
         case "THREAD_NOT_FOUND":

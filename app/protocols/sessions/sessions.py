@@ -1,9 +1,10 @@
 """/api/sessions: threads as the published contract spells them. Turns are in `turns`, requests to people and
 clients in `requests`, controls and settings in `controls`.
 
-Only what is a thread of ours is here; projects, jobs and extensions are not.
+Leaves to others: projects (`projects`), and what the runtime has (`discovery`).
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,6 +13,9 @@ from pydantic import Field
 from app.core.principal import Principal
 from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
+from app.protocols.dialects.codex_rows import CALLS as CALL_EVENTS
+from app.protocols.dialects.codex_rows import FOLDED as SESSION_EVENTS
+from app.protocols.dialects.codex_rows import SessionEvents
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
@@ -27,18 +31,23 @@ from app.protocols.sessions.route import (
     session,
 )
 from app.protocols.sessions.shapes import conflicts, may_refuse
+from app.runtime.intake.projects import PREFIX as PROJECTS
 from app.runtime.intake.threads import NewThread, ThreadChange
-from app.views.controls import changes, controls_of
+from app.views.controls import changes, controls_of, project_of
+from app.views.run import Run
 from app.views.thread import Thread
 
 _MAX_RUNS: Final = 500
 """How many turns of a long session are returned: the newest."""
+_PAGE: Final = 1000
+_MAX_FORKS: Final = 5
+"""Forks of forks whose sources are looked up for what their tools were called with."""
 _MAX_PAGES: Final = 20
 """How far a list looks for sessions that are archived, or are not; then it answers with what it has and a cursor."""
 
 _GATES: Final = may_refuse(404, 409, 410)
 _PUT_AWAY: Final = _GATES | conflicts(
-    shapes.SessionProblem, "`not_materialized`: nothing was asked in it yet; `invalid_state`"
+    shapes.SessionState | shapes.SessionProblem, "`not_materialized`: nothing was asked in it yet; `invalid_state`"
 )
 
 Flag = Literal["true", "false"]
@@ -76,7 +85,7 @@ def _add_all(router: APIRouter, server: ServerContext) -> None:
         for _ in range(_MAX_PAGES):
             page = await server.reader.newest_threads(caller.tenant, before=before, system=system, limit=limit)
             for number, thread in page:
-                if thread.archived == put_away and len(found) < limit:
+                if thread.archived == put_away and len(found) < limit and not thread.id.startswith(PROJECTS):
                     found.append(dialect.summary(thread))
                     before = number
             if len(page) < limit or len(found) == limit:
@@ -108,11 +117,42 @@ async def _whole(server: ServerContext, caller: Principal, thread: Thread) -> di
     earlier, entries = await whole_transcript(server, caller, thread)
     runs = [*earlier[-_MAX_RUNS:], *runs]
     roots = [run for run in runs if run.parent_run_id is None]
+    events = await _events(server, caller, thread, runs)
+    if events.rolled_back:
+        roots = [run for run in roots if run.id not in events.rolled_back]
+        entries = [entry for entry in entries if entry.turn_id not in events.rolled_back]
     return {
         "session": dialect.summary(thread),
-        "thread": dialect.thread_of(thread, roots, entries),
-        "transcript": dialect.transcript(entries, runs),
+        "thread": dialect.thread_of(thread, roots, entries, events),
+        "transcript": dialect.transcript(entries, runs, events),
     }
+
+
+async def _events(server: ServerContext, caller: Principal, thread: Thread, runs: Sequence[Run]) -> SessionEvents:
+    """What the turns that are shown asked and called; of a fork also the calls that it took over, while the source
+    has them."""
+    events = SessionEvents()
+    source, up_to = thread.forked_from, 0
+    for _ in range(_MAX_FORKS):
+        if source is None:
+            break
+        found = await server.reader.thread(caller.tenant, source["threadId"])
+        if not isinstance(found, Thread) or found.deleted_at is not None:
+            break
+        after, up_to = 0, source["seq"]
+        while page := await server.reader.events_of(caller.tenant, found.id, CALL_EVENTS, after, up_to, _PAGE):
+            for event in page:
+                events.apply(event)
+            after = page[-1].seq
+        source = found.forked_from
+    after = min((run.first_seq for run in runs if run.first_seq > 0), default=thread.last_seq + 1) - 1
+    while page := await server.reader.events_of(
+        caller.tenant, thread.id, SESSION_EVENTS, after, thread.last_seq, _PAGE
+    ):
+        for event in page:
+            events.apply(event)
+        after = page[-1].seq
+    return events
 
 
 def _add_one(router: APIRouter, server: ServerContext) -> None:
@@ -145,8 +185,11 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
         responses=_GATES,
     )
     async def fork(session_id: str, caller: Caller) -> Response:
-        await session(server, caller, session_id)
+        source = await session(server, caller, session_id)
         made = expect_thread(await server.threads.fork(caller, session_id), session_id)
+        if (project := project_of(source.metadata)) is not None:
+            await server.projects.assign(caller, made, project)  # one that was deleted meanwhile takes none
+            made = await session(server, caller, made.id)
         whole = await _whole(server, caller, made)
         values = {"session": whole["session"], "thread": whole["thread"]}
         return json_answer({"status": "ok", "sourceSessionId": session_id, **values})
@@ -205,11 +248,8 @@ def _add_changes(router: APIRouter, server: ServerContext) -> None:
 
 async def _put_away(server: ServerContext, caller: Principal, session_id: str, *, archived: bool) -> Thread:
     thread = await session(server, caller, session_id)
-    if not thread.used:
-        message = "nothing was asked in this session yet"
-        raise SessionRefused(
-            409, {"status": "error", "code": "not_materialized", "sessionId": session_id, "message": message}
-        )
+    if archived and not thread.used:
+        raise SessionRefused(409, {"status": "not_materialized", "sessionId": session_id})
     if thread.archived == archived:
         return thread
     changed = await server.threads.update(caller, session_id, ThreadChange(archived=archived))

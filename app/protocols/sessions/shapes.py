@@ -44,7 +44,7 @@ class SessionItem(BaseModel):
 
     model_config = ConfigDict(extra="allow", defer_build=True)
 
-    type: Literal["userMessage", "agentMessage", "dynamicToolCall", "error"]
+    type: Literal["userMessage", "agentMessage", "mcpToolCall", "error"]
     id: str
 
 
@@ -137,6 +137,7 @@ class ControlsApplied(BothScopes):
     status: Literal["ok", "unchanged"]
     scope: Literal["session", "default"]
     applied: SessionControls
+    summary: str = Field(description="the applied controls in one line")
 
 
 class DefaultsLocked(BothScopes):
@@ -144,6 +145,7 @@ class DefaultsLocked(BothScopes):
     code: Literal["defaults_locked"]
     scope: Literal["default"]
     message: str
+    settings: dict[str, Any]
 
 
 class PolicyApplied(Shape):
@@ -173,10 +175,10 @@ class SettingsApplied(Shape):
     session_id: str
     scope: Literal["session", "default"]
     settings: dict[str, Any]
+    key: str | None = Field(None, description="there only when one setting was named")
 
 
 class SettingRemoved(SettingsApplied):
-    key: str
     removed: bool
 
 
@@ -226,6 +228,7 @@ class TurnSteered(Shape):
     session_id: str
     turn_id: str
     result: SteerResult
+    code: str | None = Field(None, description="of an error: the result's status")
 
 
 class RowUpserted(Shape):
@@ -305,10 +308,17 @@ class RequestAnswered(Shape):
 # -- refusals -----------------------------------------------------------------------------------------
 
 
+class SessionState(Shape):
+    """What the session's state does not allow, by its `status`."""
+
+    status: Literal["not_materialized", "no_active_turn"]
+    session_id: str
+
+
 class SessionProblem(Shape):
     """`status` says what kind of answer it is, `code` which."""
 
-    status: Literal["error", "forbidden"]
+    status: Literal["error", "forbidden", "invalid_request"]
     code: str
     message: str
     session_id: str | None = None
@@ -318,10 +328,12 @@ class SessionProblem(Shape):
 class SessionMissing(Shape):
     """Names what was looked for; where nothing was, `code` and `message` say so."""
 
-    status: Literal["not_found"]
+    status: Literal["not_found", "project_not_found"]
     session_id: str | None = None
+    project_id: str | None = None
     approval_id: str | None = None
     request_id: str | None = None
+    job_id: str | None = None
     code: str | None = None
     message: str | None = None
 
@@ -333,16 +345,6 @@ class SessionDeleted(Shape):
     title: str | None = None
     deleted_at: str | None = None
     code: str | None = None
-
-
-class RequestReconciled(Shape):
-    """The request ended before it was answered."""
-
-    status: Literal["reconciled"]
-    thread_id: str
-    code: Literal["expired"]
-    approval_id: str | None = None
-    request_id: str | None = None
 
 
 Responses = dict[int | str, dict[str, Any]]

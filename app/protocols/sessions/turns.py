@@ -1,19 +1,24 @@
 """/api/sessions/{id}: messages, interrupt, steer, and rows that a client adds to the transcript."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.thread import TranscriptUpserted
+from app.events.ports import BlobDraft
 from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
+from app.protocols.http.errors import HttpProblem
+from app.protocols.http.parts import is_parts, with_content
 from app.protocols.sessions import shapes
 from app.protocols.sessions.controls import Controls, change_of
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
@@ -27,8 +32,12 @@ from app.views.transcript import Entry, entry_json
 Milliseconds = Annotated[int, Field(ge=0, le=2**53)]
 
 
+MessageParts = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=100)]
+
+
 class SendMessage(Controls):
     text: str = Field(min_length=1, max_length=1_000_000)
+    parts: MessageParts | None = Field(None, description="images, audio, files and other parts that follow the text")
 
 
 class InterruptTurn(SessionBody):
@@ -36,12 +45,14 @@ class InterruptTurn(SessionBody):
 
 
 class SteerTurn(SessionBody):
-    input: str = Field(min_length=1, max_length=100_000)
+    input: Annotated[str, Field(min_length=1, max_length=100_000)] | MessageParts = Field(
+        description="a text, or message parts"
+    )
 
 
 class UpsertRow(SessionBody):
     message_id: str = Field(min_length=1, max_length=200)
-    turn_id: str = Field(max_length=200)
+    turn_id: str = Field(min_length=1, max_length=200)
     role: Literal["user", "assistant", "system"]
     type: str = Field(min_length=1, max_length=200)
     content: str = Field(max_length=1_000_000)
@@ -74,8 +85,13 @@ def _add_messages(router: APIRouter, server: ServerContext) -> None:
     async def send(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
         body = await read(request, SendMessage)
-        wanted = _submission(server, thread, body)
-        run = await server.service.submit(caller, replace(wanted, trace_context=correlation(request)))
+        wanted = replace(_submission(server, thread, body), trace_context=correlation(request))
+        if body.parts is not None:
+            given = [{"type": "text", "text": body.text}, *body.parts]
+            _refuse_other_than_parts(given)
+            content, blobs = await with_content(server.files, caller.tenant, given)
+            wanted = replace(wanted, input=content, blobs=blobs)
+        run = await server.service.submit(caller, wanted)
         if isinstance(run, Rejected):
             refuse(run, session_id)
         return json_answer({"status": "accepted", "sessionId": session_id, "turnId": run.id}, 202)
@@ -131,7 +147,8 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
         summary="End the active turn",
         openapi_extra=takes(InterruptTurn, required=False),
         responses=conflicts(
-            shapes.SessionProblem, "`no_active_turn`: the session has no such active turn; `invalid_state`"
+            shapes.SessionState | shapes.SessionProblem,
+            "`no_active_turn`: the session has no such active turn; `invalid_state`",
         ),
     )
     async def interrupt(session_id: str, request: Request, caller: Caller) -> Response:
@@ -139,10 +156,7 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
         body = await read(request, InterruptTurn)
         turn_id = body.turn_id or next(iter(thread.active), None)
         if turn_id is None or turn_id not in thread.active:
-            message = "the session has no such active turn"
-            raise SessionRefused(
-                409, {"status": "error", "code": "no_active_turn", "sessionId": session_id, "message": message}
-            )
+            raise SessionRefused(409, {"status": "no_active_turn", "sessionId": session_id})
         run = await server.lifecycle.cancel(caller, turn_id)
         if isinstance(run, Rejected):
             refuse(run, session_id)
@@ -163,17 +177,31 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
         outcome = await _steer(server, caller, session_id, turn_id, body.input)
         done = outcome["status"] == "performed"
         values = {"sessionId": session_id, "turnId": turn_id, "result": {"actionType": "turn.steer.create", **outcome}}
-        return json_answer({"status": "ok" if done else "error", **values}, 200 if done else 409)
+        if done:
+            return json_answer({"status": "ok", **values})
+        return json_answer({"status": "error", "code": outcome["status"], **values}, 409)
 
 
 _STEERED: Final = {"RUN_TERMINAL": "already_resolved", "RUN_NOT_FOUND": "not_eligible", "RUN_IS_A_SUBAGENT": "conflict"}
 
 
-async def _steer(server: ServerContext, caller: Principal, session_id: str, turn_id: str, text: str) -> dict[str, Any]:
+def _refuse_other_than_parts(given: list[dict[str, Any]]) -> None:
+    if not is_parts(given):
+        raise HttpProblem(Failure("INVALID_REQUEST", "a message part is an object with a type"))
+
+
+async def _steer(
+    server: ServerContext, caller: Principal, session_id: str, turn_id: str, given: str | list[dict[str, Any]]
+) -> dict[str, Any]:
     run = await server.reader.run(caller.tenant, turn_id)
     if run is None or run.thread_id != session_id:
         return {"status": "not_eligible", "details": {"code": "unknown_turn"}}
-    steered: Run | Rejected = await server.commands.inject(caller, turn_id, "steer", {"message": text})
+    message: Any = given
+    blobs: Sequence[BlobDraft] = ()
+    if isinstance(given, list):
+        _refuse_other_than_parts(given)
+        message, blobs = await with_content(server.files, caller.tenant, given)
+    steered: Run | Rejected = await server.commands.inject(caller, turn_id, "steer", {"message": message}, blobs)
     if isinstance(steered, Run):
         return {"status": "performed", "details": {}}
     code = steered.failure.code

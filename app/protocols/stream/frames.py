@@ -104,7 +104,7 @@ def event_frames(event: Event, aliases: Sequence[Alias]) -> EventFrames:
     for number, alias in enumerate(aliases, 1):
         frame: dict[str, Any] = {
             "type": alias.type,
-            "threadId": None if alias.everywhere else event.thread_id,
+            "threadId": alias.thread_id if alias.everywhere else event.thread_id,
             "seq": event.seq,
             "part": number,
             "last": number == last,

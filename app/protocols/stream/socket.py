@@ -19,7 +19,8 @@ from app.events.ports import StoreError
 from app.protocols.auth.permissions import may_follow
 from app.protocols.context import ServerContext
 from app.protocols.dialects import stable_harness
-from app.protocols.dialects.lime import Lineage, ui_event
+from app.protocols.dialects.lime import ui_event
+from app.protocols.dialects.lime_source import Lineage
 from app.protocols.dialects.stable_harness import stable_event
 from app.protocols.http.lineages import Lineages
 from app.protocols.stream import commands, frames

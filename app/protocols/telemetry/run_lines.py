@@ -6,6 +6,7 @@ line (`core.logs`), counting (`meters`).
 """
 
 import asyncio
+import logging
 from collections import deque
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ class RunLines:
         self._lost = 0
         self._scheduled = False
         self._log = log.bind()  # once, as the process has configured it, instead of for each line
+        self.wanted: Final[bool] = self._log.is_enabled_for(logging.INFO)
+        """Whether lines of this level are written at all; if not, none need be made."""
 
     def started(self, event: Event, run: OpenRun) -> None:
         self._add("run.started", _ids(event, run))

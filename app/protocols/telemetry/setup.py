@@ -62,7 +62,7 @@ def telemetry(
     that traces may show, without what `redact` takes out of them."""
     metrics = Metrics()
     runs, lines = OpenRuns(), RunLines()
-    metering, lag = Metering(metrics, runs, lines), LoopLag(metrics)
+    metering, lag = Metering(metrics, runs, lines if lines.wanted else None), LoopLag(metrics)
     traced.on_claimed = runs.claimed
     interrupts = OpenInterrupts(open_interrupts)
     metrics.before_render(interrupts.refresh)

@@ -81,6 +81,7 @@ class ThreadFollower:
         live: bool = False,
         direct: bool = False,
         stall_seconds: float | None = None,
+        keep_alive_seconds: float | None = None,
     ) -> None:
         self._connection, self._subscription, self._read, self._frames = connection, subscription, read, frames
         self.cursors = dict(cursors)
@@ -89,6 +90,7 @@ class ThreadFollower:
         self._replaced = 0
         """How often the cursors were replaced: what was read for earlier ones is not sent."""
         self._direct, self._stall_seconds = direct, STALL_SECONDS if stall_seconds is None else stall_seconds
+        self._keep_alive_seconds = KEEP_ALIVE_SECONDS if keep_alive_seconds is None else keep_alive_seconds
         self._loop = asyncio.get_running_loop()
         self._working: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -398,6 +400,6 @@ class ThreadFollower:
         if frames.keep_alive and connection.has_room and not frames.ended:
             if not connection.begun:
                 connection.write(b"")
-            elif now - self._wrote_at > KEEP_ALIVE_SECONDS - TICK_SECONDS:
+            elif now - self._wrote_at > self._keep_alive_seconds - TICK_SECONDS:
                 self._write(frames.keep_alive)
         self._timer = self._loop.call_later(self._until_tick(TICK_SECONDS), self._tick)

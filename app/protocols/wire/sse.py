@@ -97,10 +97,12 @@ class EventStream(_Stream):
         *,
         at_once: bool = False,
         on_gone: Callable[[], Awaitable[Any]] | None = None,
+        keep_alive_seconds: float | None = None,
     ) -> None:
         """`at_once` sends the head before there is a frame; `on_gone` is awaited when the client leaves too early."""
         super().__init__(headers)
         self._following, self._frames, self._at_once, self._on_gone = following, frames, at_once, on_gone
+        self._keep_alive_seconds = keep_alive_seconds
 
     async def write_to(self, connection: HttpConnection) -> None:
         if self._at_once:
@@ -113,7 +115,15 @@ class EventStream(_Stream):
     async def _follow(self, connection: HttpConnection) -> None:
         its, frames = self._following, self._frames
         cursors = {its.thread_id: its.after}
-        follows = ThreadFollower(connection, its.subscription, its.read, frames, cursors, live=its.live)
+        follows = ThreadFollower(
+            connection,
+            its.subscription,
+            its.read,
+            frames,
+            cursors,
+            live=its.live,
+            keep_alive_seconds=self._keep_alive_seconds,
+        )
         failure: Failure | None = None
         try:
             end = await follows.run()

@@ -11,7 +11,8 @@ those it was tested with; with others the server uses uvicorn's own protocols, a
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from typing import Any, Final, cast
 
 from starlette.responses import Response
@@ -33,6 +34,9 @@ _HEAD_END: Final = b"\r\n\r\n"
 _STREAM: Final = STATUS_LINE[200] + b"".join(b"%b: %b\r\n" % header for header in STREAM_HEADERS)
 _UNFIT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What would end a header before its end."""
+
+
+version = cache(metadata.version)
 
 
 def is_tested() -> bool:

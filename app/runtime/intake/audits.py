@@ -6,7 +6,7 @@ from app.workspace.compiled import CompiledWorkspace
 
 def expected_hooks(workspace: CompiledWorkspace, agent: str | None) -> list[ExpectedHook]:
     """`agent` is None for a tool that was asked for directly."""
-    found = workspace.acting_agents.get(agent or "")
+    found = workspace.everyone_acting.get(agent or "")
     own = found.spec.hooks if found is not None else ()
     expected = []
     for name, hook in workspace.hooks.items():

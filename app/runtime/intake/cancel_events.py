@@ -4,6 +4,7 @@ from app.core.ids import new_id
 from app.events.catalog import execution, request
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.recorder import PayloadEntry, Scope
+from app.runtime.job_events import job_ended
 from app.runtime.ports import OpenChildren
 from app.views.ports import Reader
 from app.views.run import Run
@@ -24,7 +25,7 @@ class CancelEvents:
         asked = [PayloadEntry(InterruptExpired(interrupt_id=asked), run_id=run.id) for asked in run.waiting_on]
         if run.started_at is None:
             return asked
-        children = await self._children.open_children(tenant, run.thread_id)
+        children = await self._children.open_children(tenant, run.thread_id, run.id)
         ended = request.RequestCancelled(reason="its parent ended")
         return [*asked, *(PayloadEntry(ended, run_id=child) for child in children)]
 
@@ -45,5 +46,7 @@ class CancelEvents:
             else:
                 unclaimed.append(run_id)
                 ended = request.RequestCancelled(reason="another run took its place", by=scope.actor)
-                ending += [*await self.left_open(scope.tenant, run), PayloadEntry(ended, run_id=run_id)]
+                ends = [*job_ended(run, ended), ended]
+                ending += await self.left_open(scope.tenant, run)
+                ending += [PayloadEntry(end, run_id=run_id) for end in ends]
         return ending, unclaimed, claimed

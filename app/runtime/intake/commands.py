@@ -54,9 +54,9 @@ _SHAPES: Final[Mapping[str, Validator]] = {
 }
 
 
-def steering(text: str, command_id: str) -> execution.CommandInjected | Failure:
-    """What a user says to a run on its way. Commands of the same id count once."""
-    arguments = {"message": text}
+def steering(message: str | Sequence[Any], command_id: str) -> execution.CommandInjected | Failure:
+    """What a user says to a run on its way, as text or parts. Commands of the same id count once."""
+    arguments = {"message": message if isinstance(message, str) else list(message)}
     if not _SHAPES["steer"].accepts(arguments):
         return Failure("COMMAND_INVALID", "a message to a running run has 1 to 100,000 characters")
     return execution.CommandInjected(command="steer", command_id=command_id, arguments=arguments)
@@ -74,8 +74,9 @@ class Commands:
         command: str,
         arguments: dict[str, Any],
         blobs: Sequence[ports.BlobDraft] = (),
+        also: Sequence[Condition] = (),
     ) -> Run | Rejected:
-        """`blobs` is the content that parts of a message refer to, stored in the same commit."""
+        """`blobs` is the content that parts of a message refer to, stored in the same commit; `also` must hold too."""
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
@@ -93,7 +94,7 @@ class Commands:
             scope,
             PayloadEntry(event, blobs=tuple(blobs)) if blobs else event,
             *more,
-            conditions=[ports.RunNotTerminal(run_id), *conditions],
+            conditions=[ports.RunNotTerminal(run_id), *conditions, *also],
         )
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)

@@ -10,7 +10,7 @@ from app.events import ports
 from app.events.catalog import Payload
 from app.events.catalog.interrupt import InterruptResolved
 from app.events.ports import Refused
-from app.events.recorder import Recorder, Scope
+from app.events.recorder import PayloadEntry, Recorder, Scope
 from app.runtime.scheduler import Scheduler
 from app.views.interrupt import Interrupt
 from app.views.ports import Reader
@@ -28,21 +28,19 @@ _SHAPES: Final = {
         {
             "type": "object",
             "additionalProperties": False,
-            "oneOf": [
-                {
-                    "required": ["decision"],
-                    "properties": {"decision": {"const": "approve"}, "reason": {}, "scope": {"enum": ["session"]}},
-                },
-                {"required": ["decision"], "properties": {"decision": {"const": "deny"}, "scope": False}},
-            ],
-            "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}, "scope": {}},
+            "required": ["decision"],
+            "properties": {
+                "decision": {"enum": ["approve", "deny"]},
+                "reason": {"type": "string"},
+                "scope": {"enum": ["session"]},
+            },
         }
     ),
     "question": Validator(
         {
             "type": "object",
             "required": ["answers"],
-            "properties": {"answers": {"type": "object"}},
+            "properties": {"answers": {"type": "object"}, "decision": {"enum": ["decline", "cancel"]}},
             "additionalProperties": False,
         }
     ),
@@ -87,7 +85,7 @@ class InterruptAnswers:
         who: Principal,
         interrupt_id: str,
         answer: dict[str, Any],
-        with_events: Sequence[Payload] = (),
+        with_events: Sequence[Payload | PayloadEntry] = (),
         *,
         first: Callable[[str], Awaitable[object]] | None = None,
     ) -> Interrupt | NotAnswered:

@@ -27,6 +27,8 @@ class KeyStore(Protocol):
 
     async def of_tenant(self, tenant: str, after: str, limit: int) -> list[ApiKey]: ...
 
+    async def tenants(self, after: str, limit: int) -> list[str]: ...
+
     async def living(self, after: str, limit: int) -> list[ApiKey]: ...
 
 
@@ -113,6 +115,10 @@ class Keys:
 
     async def list(self, tenant: str, after: str = "", limit: int = 100) -> list[ApiKey]:
         return await self._store.of_tenant(tenant, after, limit)
+
+    async def tenants(self, after: str = "", limit: int = 100) -> Sequence[str]:
+        """Those that have keys, also revoked ones, by name."""
+        return await self._store.tenants(after, limit)
 
     async def revoke(self, tenant: str, key_id: str, by: str, reason: str | None = None) -> ApiKey | Failure:
         """Idempotent: a revoked key stays as it is."""

@@ -17,6 +17,10 @@ class Ledger:
     def __init__(self, recorder: Recorder, thread_id: str = LEDGER_THREAD, title: str = "Ledger") -> None:
         self._recorder, self._thread_id, self._title = recorder, thread_id, title
 
+    def keeps(self, payload: Payload) -> bool:
+        """Whether the payload would be stored as it is, with nothing redacted."""
+        return self._recorder.as_stored(payload) == payload.to_json()
+
     async def record(
         self,
         tenant: str,

@@ -8,11 +8,13 @@ import asyncio
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog import request
+from app.events.catalog.execution import CommandInjected
 from app.events.ports import Appended, Refused, RunAtWork, RunNotTerminal, RunUnclaimed
 from app.events.recorder import Recorder, Scope
 from app.runtime.intake.cancel_events import CancelEvents, cancel_command
 from app.runtime.intake.ports import Drainable
 from app.runtime.intake.rejection import Rejected
+from app.runtime.job_events import job_ended
 from app.runtime.scheduler import Scheduler
 from app.views.ports import Reader
 from app.views.run import Run
@@ -25,7 +27,9 @@ class Lifecycle:
         self._recorder, self._reader, self._cancel_events = recorder, reader, cancel_events
         self._scheduler, self._workers = scheduler, workers
 
-    async def cancel(self, who: Principal, run_id: str, reason: str | None = None) -> Run | Rejected:
+    async def cancel(
+        self, who: Principal, run_id: str, reason: str | None = None, *, rollback: bool = False
+    ) -> Run | Rejected:
         """A run that nobody works on ends in the same commit; a running one is stopped by its owner."""
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
@@ -36,27 +40,31 @@ class Lifecycle:
             return run
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
         # What is usual first: every attempt waits for the thread, to which the owner of the run keeps writing.
-        answer = await (self._stop(scope, run_id) if run.status == "running" else self._end(scope, run, reason))
+        command = cancel_command(rollback=rollback)
+        answer = await (
+            self._stop(scope, run_id, command) if run.status == "running" else self._end(scope, run, reason, command)
+        )
         if isinstance(answer, Refused) and answer.failure.code == "RUN_NOT_RUNNING":
-            answer = await self._end(scope, run, reason)
+            answer = await self._end(scope, run, reason, command)
         if isinstance(answer, Refused) and answer.failure.code != "RUN_TERMINAL":
             return Rejected(answer.failure, answer.winner)
         # An accepted run is in the tables; only its thread's deletion takes it out of sight.
         cancelled = await self._reader.run(who.tenant, run_id)
         return cancelled or Rejected(Failure("THREAD_DELETED", "The thread was deleted."), run_id)
 
-    async def _stop(self, scope: Scope, run_id: str) -> Appended | Refused:
+    async def _stop(self, scope: Scope, run_id: str, command: CommandInjected) -> Appended | Refused:
         """By whoever works on it."""
-        answer = await self._recorder.record(scope, cancel_command(), conditions=[RunAtWork(run_id)])
+        answer = await self._recorder.record(scope, command, conditions=[RunAtWork(run_id)])
         if not isinstance(answer, Refused):
             self._scheduler.stop(scope.tenant, run_id)
         return answer
 
-    async def _end(self, scope: Scope, run: Run, reason: str | None) -> Appended | Refused:
+    async def _end(self, scope: Scope, run: Run, reason: str | None, command: CommandInjected) -> Appended | Refused:
         """In one commit, if nobody has taken it up meanwhile."""
-        command, ended = cancel_command(), request.RequestCancelled(reason=reason, by=scope.actor)
+        ended = request.RequestCancelled(reason=reason, by=scope.actor)
         left_open = await self._cancel_events.left_open(scope.tenant, run)
-        answer = await self._recorder.record(scope, command, *left_open, ended, conditions=[RunUnclaimed(run.id)])
+        ends = [*job_ended(run, ended), ended]
+        answer = await self._recorder.record(scope, command, *left_open, *ends, conditions=[RunUnclaimed(run.id)])
         if not isinstance(answer, Refused):
             self._scheduler.freed(scope.tenant, run.thread_id)
         elif answer.failure.code == "LEASE_HELD":

@@ -15,15 +15,17 @@ from app.events.salted import FORGOTTEN
 from app.memory.contract import MemoryCandidate, RecordFilter, RunIdentity
 from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
+from app.memory.terms import terms
 from app.runtime.intake.interrupts import InterruptAnswers, NotAnswered
+from app.runtime.intake.memory_items import MemoryItems
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.memory_record import MemoryRecord, memory_record_json
 from app.workspace.compiled import CompiledMemory
 from app.workspace.namespaces import filled, segment
 
-_QUERY_LIMIT: Final = 100
-_QUERY_SCORE: Final = 0.2
-"""Records that a query has to match at least so well to be forgotten by it."""
+_FOUND_AT_ONCE: Final = 100
+_ROUNDS: Final = 100
+"""Of searching and forgetting what was found, until nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class MemoryDesk:
     ) -> None:
         self._memory, self._maintenance = memory, maintenance
         self._workspace, self._interrupts = workspace, interrupts
+        self.items = MemoryItems(memory, workspace)
 
     def declared(self) -> list[CompiledMemory]:
         return sorted(self._workspace.current.memories.values(), key=lambda memory: memory.name)
@@ -175,9 +178,12 @@ class MemoryDesk:
             if isinstance(located, Failure):
                 return located
             memory, namespace, _ = located
-            ranked = await self._memory.recollection.search(who.tenant, memory, namespace, request.query, _QUERY_LIMIT)
-            hits = [one.record for one in ranked if one.score >= _QUERY_SCORE]
-            found = await forgetting.forget(who.tenant, hits, reason=reason, by=who.actor)
+            for _ in range(_ROUNDS):
+                hits = await self._saying(who.tenant, memory, namespace, request.query)
+                gone = await forgetting.forget(who.tenant, hits, reason=reason, by=who.actor)
+                found += gone
+                if not gone:
+                    break
         else:
             known = [await self._memory.table.record(who.tenant, record_id) for record_id in request.records]
             if None in known:
@@ -186,6 +192,16 @@ class MemoryDesk:
             found = await forgetting.forget(who.tenant, some, reason=reason, by=who.actor)
         await self._memory.trim_indexes(who.tenant, self._workspace.current.memories, found)
         return [record.id for record in found]
+
+    async def _saying(self, tenant: str, memory: CompiledMemory, namespace: str, query: str) -> list[MemoryRecord]:
+        """The records that have every word of the query, with what they superseded. A search also finds what has only
+        some of them, or is merely near: too little to forget it."""
+        recollection, wanted = self._memory.recollection, terms(query).keys()
+        ranked = await recollection.search(tenant, memory, namespace, query, _FOUND_AT_ONCE)
+        contents = await recollection.contents(tenant, [one.record for one in ranked])
+        hits = [one.record for one in ranked if one.record.id in contents]
+        hits = [record for record in hits if wanted and wanted <= terms(contents[record.id]["text"]).keys()]
+        return await self._memory.forgetting.with_history(tenant, hits) if hits else []
 
     async def reindex(self, who: Principal) -> dict[str, int]:
         return await self._maintenance.reindex(who.tenant, self._workspace.current.memories)

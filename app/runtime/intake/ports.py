@@ -9,13 +9,17 @@ from typing import Protocol
 
 from app.core.principal import Principal
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.submission import Submission
+from app.runtime.intake.submission import Submission, Taken
 from app.views.run import Run
 
 
 class RunClient(Protocol):
     async def submit(self, who: Principal, submission: Submission) -> Run | Rejected:
         """Answers when the run's first event is durable; a repeated idempotency key answers the first run."""
+        ...
+
+    async def enqueue(self, who: Principal, submission: Submission) -> Taken | Rejected:
+        """As `submit`, and whether the run was accepted now or earlier, under the same key."""
         ...
 
 
@@ -34,6 +38,8 @@ class Drainable(Protocol):
 
 
 class RunLifecycle(Drainable, Protocol):
-    async def cancel(self, who: Principal, run_id: str, reason: str | None = None) -> Run | Rejected:
-        """Idempotent."""
+    async def cancel(
+        self, who: Principal, run_id: str, reason: str | None = None, *, rollback: bool = False
+    ) -> Run | Rejected:
+        """Idempotent. With `rollback` what the run said leaves the conversation."""
         ...

@@ -209,6 +209,7 @@ def _submission(
         parameters=asked.get("parameters"),
         tool_choice=asked.get("toolChoice"),
         approval_policy=asked.get("approvalPolicy"),
+        session_limits=asked.get("sessionLimits"),
         rerun_of=run.id,
         workspace=workspace,
         replay=replay,

@@ -4,43 +4,44 @@ Leaves to others: executing (the scheduler), cancelling (lifecycle), commands to
 and the store's reader), status codes (the protocols).
 """
 
-from collections.abc import Callable, Container
-from typing import Final
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Final
 
+from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
-from app.core.value import value
 from app.events import ports
 from app.events.catalog import Payload, request
+from app.events.catalog.job import JobQueued
+from app.events.catalog.thread import ThreadUpdated
 from app.events.ports import Condition, Refused
 from app.events.recorder import PayloadEntry, Recorder, Scope
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.run_rates import RunRates
-from app.runtime.intake.submission import Busy, Submission
+from app.runtime.intake.submission import Busy, Submission, Taken
 from app.runtime.intake.submission_checks import check_submission, route
-from app.runtime.intake.submission_events import queued_event, thread_created_event
+from app.runtime.intake.submission_events import job_queued_event, queued_event, thread_created_event
+from app.runtime.job_events import job_merged
 from app.runtime.scheduler import AcceptedRun, Scheduler, WorkerReservation
 from app.runtime.workspaces import WorkspaceHistory
-from app.views.controls import ApprovalPolicy, approval_policy
+from app.views.controls import ApprovalPolicy, approval_policy, session_limits
+from app.views.job import JOB_ROUTE, job_key
+from app.views.job_changes import is_delayed
 from app.views.ports import Reader, Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
 from app.workspace.compiled import CompiledWorkspace
 
 KEY_LIFETIME_MS: Final = 24 * 3600 * 1000
+JOB_KEY_LIFETIME_MS: Final = 10 * 365 * 24 * 3600 * 1000
+"""Practically for ever: a job's key is dropped with its job."""
+MAX_MERGED_BYTES: Final = 16 * 1024
+"""Of a job's metadata with what duplicates added: as much as one submission may have."""
 _RACES: Final = 20
 """How often a submission that ends other runs is tried again because one of them moved meanwhile."""
-
-
-@value(frozen=True, slots=True)
-class _Taken:
-    """A run that was accepted, now or, if `replayed`, earlier under the same key."""
-
-    run: Run
-    replayed: bool = False
 
 
 class Service:
@@ -62,6 +63,11 @@ class Service:
         self._cancel_events, self._rates, self._per_thread = cancel_events, rates, per_thread
 
     async def submit(self, who: Principal, submission: Submission) -> Run | Rejected:
+        answer = await self.enqueue(who, submission)
+        return answer if isinstance(answer, Rejected) else answer.run
+
+    async def enqueue(self, who: Principal, submission: Submission) -> Taken | Rejected:
+        """As `submit`, and whether the run was accepted now or earlier, under the same key."""
         workspace = submission.workspace or await self._workspaces.for_new_run()
         refused = (
             route(submission, workspace)
@@ -72,13 +78,15 @@ class Service:
         if refused is not None:
             return Rejected(refused)
         answer = await self._submit(who, submission, workspace)
+        for _ in range(_RACES):
+            if not (_merges(submission) and isinstance(answer, Rejected) and answer.failure.code == "RUN_TERMINAL"):
+                break
+            answer = await self._submit(who, submission, workspace)  # the first one ended meanwhile: its key is free
         if isinstance(answer, Rejected) or answer.replayed:
             await self._rates.give_back(who.tenant)
-        return answer if isinstance(answer, Rejected) else answer.run
+        return answer
 
-    async def _submit(
-        self, who: Principal, submission: Submission, workspace: CompiledWorkspace
-    ) -> "_Taken | Rejected":
+    async def _submit(self, who: Principal, submission: Submission, workspace: CompiledWorkspace) -> Taken | Rejected:
         busy = submission.busy or _busy_policy(workspace, submission)
         thread_id, run_id = submission.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
@@ -87,17 +95,25 @@ class Service:
             agent = submission.agent or workspace.default_agent
         known = None if submission.thread_id is None else await self._reader.thread(who.tenant, submission.thread_id)
         approvals, code = submission.approval_policy or _policy_of(known), await self._workspaces.code(workspace)
-        payload = queued_event(submission, workspace, agent=agent, busy=busy, approvals=approvals, code=code)
+        limits = submission.session_limits or _limits_of(known, submission.thread_change)
+        payload = queued_event(
+            submission, workspace, agent=agent, busy=busy, approvals=approvals, limits=limits, code=code
+        )
         queued = PayloadEntry(payload, blobs=tuple(submission.blobs)) if submission.blobs else payload
-        changed = [] if submission.thread_change is None else [submission.thread_change]
+        changes: tuple[Payload | None, ...] = (submission.thread_change, submission.state_update)
+        changed = [change for change in changes if change is not None]
         if submission.announce is not None:
             submission.announce(thread_id)
         for new in _creates_thread(submission, known):
             # A thread is created by the commit of its first run, or not at all.
             created: list[Payload | PayloadEntry] = [thread_created_event(submission)] if new else []
             conditions = self._conditions(submission, busy, run_id, new)
-            reservation = self._scheduler.reserve(who.tenant, thread_id, run_id, agent or "") if new else None
+            job = submission.job
+            at_once = new and job is None
+            reservation = self._scheduler.reserve(who.tenant, thread_id, run_id, agent or "") if at_once else None
             first = [*created, *changed, queued, *(make(run_id) for make in submission.also)]
+            if job is not None:
+                first.append(job_queued_event(job, run_id))
             answer = await self._record(scope, first, conditions, busy, reservation)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
@@ -106,14 +122,22 @@ class Service:
                 if reservation is not None:
                     reservation.accepted(accepted)
                 else:
-                    self._scheduler.wake(who.tenant, thread_id, run_id, accepted)
-                return _Taken(run)
+                    self._wake(who.tenant, accepted)
+                return Taken(run)
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
-                return await self._replayed(who.tenant, answer.winner)
+                taken = await self._replayed(who.tenant, answer.winner)
+                return await self._merged(who, submission, taken) if _merges(submission) else taken
             refusal = Rejected(answer.failure, answer.winner)
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
         return refusal
+
+    def _wake(self, tenant: str, accepted: AcceptedRun) -> None:
+        run = accepted.run
+        if is_delayed(run):
+            self._scheduler.wake_later(tenant, run)
+        else:
+            self._scheduler.wake(tenant, run.thread_id, run.id, accepted)
 
     async def _record(
         self,
@@ -159,6 +183,11 @@ class Service:
             expires_at = self._clock.now_ms() + KEY_LIFETIME_MS
             key = submission.idempotency_key
             conditions.append(ports.KeyUnused("runs", key, submission.body_hash, run_id, expires_at))
+        job = submission.job
+        if job is not None and job.dedupe_key is not None:
+            expires_at = self._clock.now_ms() + JOB_KEY_LIFETIME_MS
+            key = job_key(job.dedupe, job.project_id, job.type, job.dedupe_key)
+            conditions.append(ports.KeyUnused(JOB_ROUTE, key, "", run_id, expires_at))
         if new:
             conditions.append(ports.ThreadIsNew())
         else:
@@ -168,12 +197,34 @@ class Service:
             conditions += [make(run_id) for make in submission.conditions]
         return conditions
 
-    async def _replayed(self, tenant: str, run_id: str) -> "_Taken | Rejected":
+    async def _replayed(self, tenant: str, run_id: str) -> Taken | Rejected:
         """An accepted run is in the tables; only its thread's deletion takes it out of sight."""
         run = await self._reader.run(tenant, run_id)
         if run is None:
             return Rejected(Failure("THREAD_DELETED", "The thread was deleted."), run_id)
-        return _Taken(run, replayed=True)
+        return Taken(run, replayed=True)
+
+    async def _merged(self, who: Principal, submission: Submission, taken: Taken | Rejected) -> Taken | Rejected:
+        """The metadata of a second job is added to the first while that is active, if that was asked for in both."""
+        if isinstance(taken, Rejected) or not submission.metadata:
+            return taken
+        run = taken.run
+        if run.job is None or run.job.get("dedupe") != "merge_duplicate":
+            return taken
+        added = dict(submission.metadata)
+        if len(json.dumps({**run.metadata, **added})) > MAX_MERGED_BYTES:
+            message = f"the metadata of both jobs together exceeds {MAX_MERGED_BYTES} bytes"
+            return Rejected(Failure("JOB_MERGE_TOO_LARGE", message), run.id)
+        scope = Scope(who.tenant, run.thread_id, run.id, actor=who.actor)
+        conditions = [ports.RunNotTerminal(run.id)]
+        answer = await self._recorder.record(scope, job_merged(run, added), conditions=conditions)
+        if isinstance(answer, Refused):
+            return Rejected(answer.failure, answer.winner)
+        return await self._replayed(who.tenant, run.id)
+
+
+def _merges(submission: Submission) -> bool:
+    return submission.job is not None and submission.job.dedupe == "merge_duplicate"
 
 
 def _accepted(answer: ports.Appended, run_id: str) -> Run:
@@ -181,6 +232,9 @@ def _accepted(answer: ports.Appended, run_id: str) -> Run:
     queued = next(event for event in answer.events if event.type == request.RequestQueued.type)
     run = Run(run_id, queued.thread_id, first_seq=queued.seq, last_seq=queued.seq, run_seq=queued.run_seq or 0)
     run.apply(queued)
+    for event in answer.events:
+        if event.type == JobQueued.type:  # its claim, if that is in the same commit, is another's word
+            run.apply(event)
     return run
 
 
@@ -189,6 +243,13 @@ def _creates_thread(submission: Submission, known: Thread | Tombstone | None) ->
     if submission.thread_id is None:
         return (True,)
     return (True, False) if submission.create_thread and known is None else (False,)
+
+
+def _limits_of(known: Thread | Tombstone | None, change: ThreadUpdated | None) -> Mapping[str, Any] | None:
+    """What the thread's controls say, with what the request itself changes of them."""
+    kept = known.metadata if isinstance(known, Thread) else {}
+    changed = (change.metadata if change is not None else None) or {}
+    return session_limits({**kept, **changed}) if kept or changed else None
 
 
 def _policy_of(known: Thread | Tombstone | None) -> ApprovalPolicy | None:

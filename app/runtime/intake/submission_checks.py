@@ -31,7 +31,8 @@ def route(submission: Submission, workspace: CompiledWorkspace) -> Failure | Non
 
 
 def check_submission(submission: Submission, workspace: CompiledWorkspace, backends: Container[str]) -> Failure | None:
-    if submission.thread_id is not None and submission.thread_id.startswith(SYSTEM_THREADS):
+    named = submission.thread_id
+    if submission.system is None and named is not None and named.startswith(SYSTEM_THREADS):
         return Failure(
             "THREAD_RESERVED",
             f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system and take no runs",
@@ -41,6 +42,9 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
     if submission.tool is not None:
         if submission.mode is not None:
             return Failure("INVALID_REQUEST", "a mode is for cycles; a tool has none")
+        if submission.parameters or submission.tool_choice or submission.response_schema:
+            message = "parameters, toolChoice and responseSchema are for runs that ask a model; a tool asks none"
+            return Failure("INVALID_REQUEST", message)
         if submission.tool not in workspace.tools:
             return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")
         if not isinstance(submission.input, dict):
@@ -82,14 +86,26 @@ def _check_agent(submission: Submission, workspace: CompiledWorkspace, backends:
     name = submission.agent or workspace.default_agent
     if name is None:
         return Failure("AGENT_REQUIRED", "the request names no agent, and the workspace has no default agent")
-    agent = workspace.agents.get(name)
+    agent = workspace.acting(name)
     if agent is None:
         return Failure("AGENT_NOT_FOUND", "the workspace has no such agent")
     if agent.spec.backend not in backends:
         return Failure("BACKEND_NOT_AVAILABLE", f"the backend {agent.spec.backend!r} is not installed on this server")
     if submission.response_schema and (refused := check_schema(submission.response_schema)) is not None:
         return Failure(refused.code, f"the schema of the answer: {refused.message}")
-    return _check_client_tools(workspace, agent, submission.client_tools)
+    refused = _check_client_tools(workspace, agent, submission.client_tools)
+    return refused or _check_choice(agent, submission)
+
+
+def _check_choice(agent: CompiledAgent, submission: Submission) -> Failure | None:
+    """Tools that only an MCP server knows are not looked up: a name that nothing offers is the model's to refuse."""
+    if not isinstance(submission.tool_choice, Mapping):
+        return None
+    known = {*agent.tools, *agent.subagents, *(tool.get("name") for tool in submission.client_tools)}
+    name = submission.tool_choice["name"]
+    if name in known or "." in name or ":" in name:
+        return None
+    return Failure("TOOL_NOT_FOUND", f"the agent {agent.name!r} has no tool with the name that toolChoice gives")
 
 
 def check_limits(limits: Mapping[str, Any]) -> Failure | None:

@@ -1,4 +1,4 @@
-"""The life of threads: create, change, fork, delete, amend, and rows that clients add to a transcript.
+"""The life of threads: create, change, fork, delete, and rows that clients add to a transcript.
 
 Each is one command to the log, so that concurrent callers never lose each other's work. Leaves to others: runs (the
 service), reading (the store's reader), status codes and other spellings (the protocols).
@@ -18,13 +18,15 @@ from app.events.blobs import references, restored
 from app.events.catalog import Payload, execution, request
 from app.events.catalog import thread as facts
 from app.events.catalog.interrupt import InterruptExpired
-from app.events.catalog.log import EventAmended
 from app.events.envelope import Event
 from app.events.ports import Appended, Condition, Refused
 from app.events.recorder import MAX_INLINE_BYTES, PayloadEntry, Recorder, Scope
 from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
+from app.runtime.job_events import job_ended
 from app.runtime.run.inlined import inline, stored_blobs
 from app.runtime.scheduler import Scheduler
+from app.views.amendments import AMENDED
+from app.views.controls import PROJECT
 from app.views.forked import states, taken_over
 from app.views.history import history
 from app.views.ports import Reader, Tombstone
@@ -58,15 +60,6 @@ class ThreadChange:
     metadata: Mapping[str, Any] | None = None
     labels: Mapping[str, str | None] | None = None
     archived: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """What is right instead of what the event `seq` of a thread says, and why."""
-
-    seq: int
-    reason: str
-    values: Mapping[str, Any]
 
 
 class Threads:
@@ -149,6 +142,9 @@ class Threads:
         events = await self._events(who.tenant, thread_id, at)
         load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
+        if source.amended > at:  # what was said before the fork and amended after it
+            later = await self._reader.events_of(who.tenant, thread_id, (AMENDED,), at, source.amended, _PAGE)
+            whole += [await inline(event, load) for event in later if event.payload["amendsSeq"] <= at]
         turns, transcript = taken_over(thread_id, whole)
         messages = history(whole)
         media = dict.fromkeys(reference["sha256"] for reference in references(messages))
@@ -162,16 +158,55 @@ class Threads:
             transcript=transcript or None,
             states=await restored(states(whole), load) or None,
             title=title or source.title,
-            metadata=source.metadata,
+            # Which project a thread belongs to is stated by an event of its own.
+            metadata={key: value for key, value in source.metadata.items() if key != PROJECT},
             labels=source.labels,
         )
         return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew(), *shared])
+
+    async def set_state(self, who: Principal, thread: Thread, update: facts.ThreadStateUpdated) -> Event | Rejected:
+        """What the next run begins with, as it follows from `thread`: refused if anything has happened there since."""
+        if thread.id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        scope = Scope(who.tenant, thread.id, actor=who.actor)
+        unchanged: list[Condition] = [ports.ThreadAccepts(), ports.ThreadIdleSince(thread.updated_at)]
+        answer = await self._recorder.record(scope, update, conditions=unchanged)
+        return Rejected(answer.failure, answer.winner) if isinstance(answer, Refused) else answer.events[0]
+
+    async def roll_back(self, who: Principal, thread_id: str, turns: int) -> Thread | Rejected:
+        """Takes the thread's newest turns out of the conversation; of a fork only its own. None may be active."""
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected):
+            return found
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        gone = await self._rolled_back(who.tenant, thread_id, found.last_seq)
+        kept = [
+            run
+            for run in await self._reader.runs(
+                who.tenant, thread_id=thread_id, status=None, before=None, limit=MAX_ACTIVE_RUNS
+            )
+            if run.parent_run_id is None and run.id not in gone
+        ]
+        newest = sorted(kept, key=lambda run: run.first_seq, reverse=True)[:turns]
+        if len(newest) < turns:
+            message = f"the conversation has {len(newest)} turns that can be taken out"
+            return Rejected(Failure("INVALID_REQUEST", message))
+        event = facts.ThreadRolledBack(turns=[run.id for run in newest], seqs=[run.first_seq for run in newest])
+        return await self._append(who, thread_id, event, conditions=[ports.ThreadHasRoom(1)])
+
+    async def _rolled_back(self, tenant: str, thread_id: str, up_to: int) -> set[str]:
+        types = (facts.ThreadRolledBack.type,)
+        events = await self._reader.events_of(tenant, thread_id, types, 0, up_to, _PAGE)
+        return {turn for event in events for turn in event.payload["turns"]}
 
     async def _has_blob(self, tenant: str, thread_id: str, digest: str) -> bool:
         """A client may have sent anything that looks like a reference."""
         return await self._reader.blob_size(tenant, thread_id, digest) is not None
 
-    async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
+    async def upsert(
+        self, who: Principal, thread_id: str, row: facts.TranscriptUpserted, conditions: Sequence[Condition] = ()
+    ) -> Entry | Rejected:
         """Adds or changes a row of the transcript; answers the row as it stands then.
 
         The event has the merged row, so that a subscriber needs nothing else. Folding it again changes nothing.
@@ -179,31 +214,12 @@ class Threads:
         async with self._upserting[hash((who.tenant, thread_id, row.message_id)) % len(self._upserting)]:
             known = await self._reader.entry(who.tenant, thread_id, row.message_id)
             merged = row if known is None else _merge(known, row)
-            answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), merged)
+            scope = Scope(who.tenant, thread_id, actor=who.actor)
+            answer = await self._recorder.record(scope, merged, conditions=conditions)
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
         entry = await self._reader.entry(who.tenant, thread_id, row.message_id)
         return entry or Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
-
-    async def amend(self, who: Principal, thread_id: str, correction: Correction) -> Event | Rejected:
-        """Corrects an event that is stored already by another one: nothing in the log is ever changed."""
-        found = await self._existing(who.tenant, thread_id)
-        if isinstance(found, Rejected):
-            return found
-        if thread_id.startswith(SYSTEM_THREADS):
-            return _reserved()
-        wrong = await self._reader.events(who.tenant, thread_id, correction.seq - 1, 1)
-        if not wrong or wrong[0].seq != correction.seq:
-            message = f"The thread has no event {correction.seq} to amend; its last one is {found.last_seq}."
-            return Rejected(Failure("INVALID_REQUEST", message))
-        payload = EventAmended(
-            amends_seq=correction.seq,
-            amends_id=wrong[0].id,
-            reason=correction.reason,
-            correction=dict(correction.values),
-        )
-        answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), payload)
-        return Rejected(answer.failure, answer.winner) if isinstance(answer, Refused) else answer.events[0]
 
     # -- the log -------------------------------------------------------------------------------------
 
@@ -250,7 +266,8 @@ def _end(run: Run, by: str) -> list[PayloadEntry]:
     if run.cancel_requested_at is None:
         ends.append(execution.CommandInjected(command="cancel", command_id=new_id("step")))
     ends += [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
-    ends.append(request.RequestCancelled(reason="the thread was deleted", by=by))
+    ended = request.RequestCancelled(reason="the thread was deleted", by=by)
+    ends += [*job_ended(run, ended), ended]
     return [PayloadEntry(end, run_id=run.id) for end in ends]
 
 

@@ -42,12 +42,16 @@ class TodoList:
 
     async def read(self, tenant: str, thread_id: str, until: int) -> tuple[Todo, ...]:
         """As it is after that `seq`."""
-        tools, state, after = self._tools(), Todos(), 0
+        return (await self.folded(tenant, thread_id, until)).items
+
+    async def folded(self, tenant: str, thread_id: str, until: int) -> Todos:
+        """With the calls that have no result yet; whoever reads on from there folds with the same `tools`."""
+        tools, state, after = self.tools, Todos(), 0
         while page := await self._reader.events_of(tenant, thread_id, FOLDED, after, until, _PAGE):
             for event in page:
                 state = fold(state, event, tools)
             after = page[-1].seq
-        return state.items
+        return state
 
     async def change(
         self, who: Principal, thread_id: str, mode: Literal["update", "replace"], changes: Sequence[TodoChange]
@@ -71,7 +75,8 @@ class TodoList:
         )
         return Rejected(answer.failure, answer.winner) if isinstance(answer, Refused) else None
 
-    def _tools(self) -> frozenset[str]:
+    @property
+    def tools(self) -> frozenset[str]:
         """The names under which the workspace has the tool."""
         declared = self._workspace.current.tools.values()
         return TOOL | {one.name for one in declared if one.spec.kind == "builtin" and one.spec.entry in TOOL}

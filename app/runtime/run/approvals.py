@@ -1,9 +1,9 @@
 """Approvals of one run's tool calls: asked for, found again, and used once.
 
 An approval holds for one run, one call of it (by our id), one tool as it was described when the question was asked, and
-one set of arguments. An answer with `scope: session` holds for later calls in the thread of the same tool, described
-the same, with the same arguments. Leaves to others: who may answer (`interrupts`), whether a call needs an approval at
-all (the gateway).
+one set of arguments. An answer with `scope: session`, yes or no, holds for later calls in the thread of the same tool,
+described the same, with the same arguments; a no prevails. Leaves to others: who may answer (`interrupts`), whether a
+call needs an approval at all (the gateway).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,15 @@ from app.core.ids import new_id
 from app.core.suspend import Suspended
 from app.events.catalog.interrupt import InterruptRaised
 from app.runtime.run.run_log import RunLog
-from app.tools.contract import CallScope, ToolDefinition, ToolRequest, definition_hash
+from app.tools.contract import (
+    CallScope,
+    SessionLimits,
+    ToolDefinition,
+    ToolRequest,
+    definition_hash,
+    named_by,
+    writes_named_files,
+)
 from app.tools.registry import Registry
 from app.views.interrupt import Interrupt
 from app.views.ports import Reader
@@ -57,8 +65,8 @@ class Approvals:
         if asked is None:
             held = await self._granted(question, self._submitted_by)
             if held is not None:
-                return Approved(held.answered_by, held.id)
-            raise await self._log.raise_interrupt(self._raised(call, question))
+                return _held(held)
+            raise await self._log.raise_interrupt(self._raised(call, question, writes_named_files(definition)))
         if asked.get("expired"):
             return NotApproved("the question was not answered in time")
         answer = asked.get("answer")
@@ -69,7 +77,7 @@ class Approvals:
             return NotApproved(answer.get("reason"), by)
         return _mismatch(asked, question) or Approved(by, asked["interruptId"])
 
-    def _raised(self, call: ToolRequest, question: Question) -> InterruptRaised:
+    def _raised(self, call: ToolRequest, question: Question, changes_files: bool) -> InterruptRaised:
         return InterruptRaised(
             interrupt_id=new_id("interrupt"),
             kind="approval",
@@ -82,20 +90,45 @@ class Approvals:
             schema_hash=question.schema_hash,
             approver=question.approver,
             submitted_by=self._submitted_by,
+            changes_files=changes_files or None,
         )
 
 
-def with_approval_policy(scope: CallScope, asked: Mapping[str, Any], registry: Registry) -> CallScope:
+def with_session_controls(scope: CallScope, asked: Mapping[str, Any], registry: Registry) -> CallScope:
     """What the conversation asks for makes the workspace's rules stricter, or leaves them as they are. Concerns the
     tools of `registry`."""
+    if (wanted := asked.get("sessionLimits")) is not None:
+        watched = wanted.get("approvalTools") or ()
+        ask = frozenset(name for name in scope.allowed if named_by(name, watched))
+        scope = replace(scope, limits=limits_of(wanted), always_ask=scope.always_ask | ask)
     match asked.get("approvalPolicy"):
         case "never":
             return replace(scope, ask_nobody=True)
         case "untrusted":
             known = ((name, registry.find(name)) for name in scope.allowed)
             acting = {name for name, found in known if found is not None and found.definition.effect != "readonly"}
-            return replace(scope, always_ask=frozenset(acting))
+            return replace(scope, always_ask=scope.always_ask | acting)
     return scope
+
+
+def limits_of(wanted: Mapping[str, Any]) -> SessionLimits:
+    """A `cwd` is a folder of the tenant's files, whether or not it begins with a slash. One that leaves them has no
+    files beneath it."""
+    steps = [step for step in wanted.get("cwd", "").replace("\\", "/").split("/") if step not in ("", ".")]
+    return SessionLimits(
+        network=wanted.get("networkAccess") != "restricted",
+        writes=wanted.get("filesystemSandbox") != "read-only",
+        folder="/".join("-" if step == ".." else step for step in steps) or None,
+        tools=tuple(wanted["allowedTools"]) if "allowedTools" in wanted else None,
+        denied=tuple(wanted.get("deniedTools") or ()),
+    )
+
+
+def _held(one: Interrupt) -> Approval:
+    answer = one.answer or {}
+    if answer["decision"] == "approve":
+        return Approved(one.answered_by, one.id)
+    return NotApproved(answer.get("reason") or "such calls were declined for the session", one.answered_by)
 
 
 def _mismatch(asked: Mapping[str, Any], question: Question) -> NotApproved | None:
@@ -117,27 +150,31 @@ def session_grants(reader: Reader, tenant: str, thread_id: str) -> Granted:
 async def _granted(
     reader: Reader, tenant: str, thread_id: str, question: Question, submitted_by: str | None
 ) -> Interrupt | None:
-    after = ""
+    after, granted = "", None
     for _ in range(_MAX_PAGES):
         page = await reader.interrupts(tenant, thread_id=thread_id, status="resolved", after=after, limit=_PAGE)
         for one in page:
             if _holds(one, question, submitted_by):
-                return one
+                if (one.answer or {})["decision"] != "approve":
+                    return one  # of two answers to two questions that were open at once
+                granted = granted or one
         if len(page) < _PAGE:
-            return None
+            break
         after = page[-1].id
-    return None
+    return granted
 
 
 def _holds(one: Interrupt, question: Question, submitted_by: str | None) -> bool:
     answer = one.answer or {}
-    if one.kind != "approval" or answer.get("decision") != "approve" or answer.get("scope") != SESSION:
+    if one.kind != "approval" or answer.get("scope") != SESSION:
         return False
     same = (one.tool, one.argument_hash, one.schema_hash) == (
         question.tool,
         question.argument_hash,
         question.schema_hash,
     )
+    if answer.get("decision") != "approve":
+        return same
     # Whoever answers must be somebody else than who asks now; and a rule that was made stricter asks again.
     by_other = question.approver != OTHER or one.answered_by != submitted_by
     return same and one.approver == question.approver and by_other

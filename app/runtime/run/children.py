@@ -39,6 +39,7 @@ async def run_child(conduct: ConductChild, parent: RunScope, asked: ChildRequest
     if known is not None and known.terminal:
         return _answer(known)
     await parent.log.begin_step()
+    await parent.log.opened()  # what the run knew by then is in the log before what it begins
     child_id = known.id if known is not None else new_id("run")
     scope = replace(parent.log.scope, run_id=child_id, actor="system")
     child = await _begin(parent, scope, known, asked)
@@ -96,6 +97,7 @@ async def _begin(parent: RunScope, scope: Scope, known: Run | None, asked: Child
             parent_run_id=parent.run.id,
             workspace_digest=parent.run.workspace_digest,
             approval_policy=parent.asked.get("approvalPolicy"),
+            session_limits=parent.asked.get("sessionLimits"),
             mode=parent.asked.get("mode"),
         )
         opening: list[Payload] = [queued, request.RequestStarted(executor=executor, epoch=epoch)]

@@ -15,8 +15,10 @@ from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
+from app.core.suspend import Parked
 from app.events.catalog import Payload, artifact, memory, model, request, skill, thread
 from app.events.catalog.builders import BuiltRequestCompleted
+from app.events.catalog.job import JobStarted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
@@ -90,7 +92,11 @@ class Conductor:
             return [_failed(run_scope)]
         run_scope.brought, run_scope.state = before.brought, before.state
         control.replays = run_scope.backend.resume == "replay"
-        return await self._walk(run_scope)
+        try:
+            return await self._walk(run_scope)
+        except Parked:
+            await run_scope.log.suspend()
+            raise
 
     async def _run_child(self, run: Run, scope: Scope, parent: RunScope, asked: ChildRequest) -> list[Payload]:
         control, toolset = parent.log.control, parent.toolset
@@ -145,7 +151,7 @@ class Conductor:
         memo = Memo()
         if not new:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
-            resumed = any(event.run_id == run.id and event.type == entered for event in family)
+            resumed = any(event.run_id == run.id and event.type == entered for event in _of_attempt(run, family))
             if resumed and backend.resume == "fail":
                 return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot resume a run")
             memo = Memo.of(run.id, family)
@@ -154,7 +160,7 @@ class Conductor:
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
         if parent is not None:
             # Whatever a conversation asks for holds down the whole line of subagents.
-            held = {name: parent.asked.get(name) for name in ("approvalPolicy", "mode")}
+            held = {name: parent.asked.get(name) for name in ("approvalPolicy", "mode", "sessionLimits")}
             asked = {**asked, **(child.asked() if child is not None else {}), **held}
         used = Used() if new else _used(run, memo, family, parent)
         budget = await self._budget(scope, asked, workspace, agent, used, parent)
@@ -221,7 +227,7 @@ class Conductor:
         if isinstance(toolset, Failure):
             return toolset
         name, run_log, family = run_scope.agent.name, run_scope.log, run_scope.family
-        agent = workspace.agents.get(name)
+        agent = workspace.acting(name)
         backend = self._backends.get(agent.spec.backend) if agent is not None else None
         if agent is None or backend is None:
             return Failure("BACKEND_NOT_AVAILABLE", f"The workspace {digest} has no agent {name!r} that can run here.")
@@ -246,7 +252,7 @@ class Conductor:
             flow = workspace.workflows.get(run.workflow)
             made = self._workflow_backend(flow) if flow is not None and self._workflow_backend is not None else None
             return made or _not_available(run)
-        agent = workspace.agents.get(run.agent or "")
+        agent = workspace.acting(run.agent)
         return (self._backends.get(agent.spec.backend) if agent is not None else None) or _not_available(run)
 
     async def _budget(
@@ -277,6 +283,7 @@ class Conductor:
         try:
             ending = await self._ended(steps(), run_scope.run)
         finally:
+            run_scope.log.hold_opening()
             run_scope.tools = run_scope.context = run_scope.models = run_scope.memory_access = (
                 None  # their ports refer to the scope: without the cycle, memory is freed at once
             )
@@ -320,6 +327,12 @@ def _family(run: Run, events: Sequence[Event]) -> list[Event]:
         if event.run_id in ids:
             family.append(event)
     return family
+
+
+def _of_attempt(run: Run, family: Sequence[Event]) -> Sequence[Event]:
+    """What happened in the newest attempt of a job; of any other run, everything."""
+    begun = [n for n, event in enumerate(family) if event.type == JobStarted.type and event.run_id == run.id]
+    return family[begun[-1] :] if begun else family
 
 
 def _used(run: Run, memo: Memo, family: Sequence[Event], parent: RunScope | None) -> Used:

@@ -6,7 +6,7 @@ Leaves to others: model calls, tool calls, steps of the upstream, subagents, com
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,6 +23,7 @@ from app.backends.contract import (
     StepFailed,
     ToolSpecView,
 )
+from app.backends.workflow_contract import Waiting
 from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.decisions import Deny, Transform
@@ -30,7 +31,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
-from app.core.suspend import Suspended
+from app.core.suspend import Parked, Suspended
 from app.events.catalog import Payload, adapter
 from app.events.catalog.execution import CheckpointCreated, ContextCompacted
 from app.events.catalog.interrupt import InterruptRaised
@@ -54,7 +55,7 @@ from app.runtime.run.unused import Unused, content_hash, not_recorded
 from app.runtime.run.upstream_steps import UpstreamSteps
 from app.runtime.run.voice import Voice
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
-from app.workspace.specs.agent import ContextPolicy
+from app.workspace.specs.agent import ContextPolicy, Gate
 
 GO_ON: Final = "Go on."
 """What begins a turn that a Stop hook granted without saying what for."""
@@ -65,6 +66,7 @@ MAX_STATE_BYTES: Final = 4 * 1024 * 1024
 AskAgent = Callable[[str, Any, str], Coroutine[Any, Any, AgentAnswer]]
 RunChild = Callable[[ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
 Finalize = Callable[[str], Awaitable[str]]
+JudgeArtifact = Callable[[str, Gate, str], Coroutine[Any, Any, Mapping[str, Any]]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
 
@@ -114,6 +116,7 @@ class RunContext:
         voice: Voice,
         finalize: Finalize | None = None,
         run_child: RunChild | None = None,
+        judge_artifact: JudgeArtifact | None = None,
     ) -> None:
         self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
         self._ask_agent, self._schemas = ask_agent, schemas
@@ -126,7 +129,7 @@ class RunContext:
         self._compactions, self.artifacts = 0, artifacts
         self.calls = CallsInFlight()
         self.left_state: Any = None
-        self._finalize, self._run_child = finalize, run_child
+        self._finalize, self._run_child, self._judge_artifact = finalize, run_child, judge_artifact
         self.held_back = False
         """Whether nothing of the answer is said before a gate has decided about it."""
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
@@ -143,12 +146,17 @@ class RunContext:
         return self._log.control.cancelled.is_set()
 
     @property
+    def offered(self) -> frozenset[str]:
+        """The tools that a model is shown."""
+        return frozenset(tool.name for tool in self._tools.offered())
+
+    @property
     def tool_definitions(self) -> Mapping[str, ToolSpecView]:
-        offered = self._tools.offered()
+        """Also those that the conversation denies: an upstream may hold on to them, its model is not shown them."""
         return MappingProxyType(
             {
                 tool.name: ToolSpecView(tool.name, tool.description, tool.input, tool.output, tool.effect)
-                for tool in offered
+                for tool in self._tools.known()
             }
         )
 
@@ -306,15 +314,29 @@ class RunContext:
 
     async def call_child(self, asked: ChildRequest) -> AgentAnswer:
         """A run for a step of a workflow. It ends with its caller, and the log says so."""
-        assert self._run_child is not None, "made for every run"
         branch = Branch()
-        return await self.calls.branch(self._run_child(asked, branch), branch)
+        answer = await self.calls.branch(self._child(asked, branch), branch)
+        if isinstance(answer, Parked):
+            raise Waiting(answer.interrupt_id)
+        return answer
+
+    async def _child(self, asked: ChildRequest, branch: Branch) -> AgentAnswer | Parked:
+        """One that has nothing left to do before an answer stops no other branch."""
+        assert self._run_child is not None, "made for every run"
+        asked = replace(asked, input=json.loads(json.canonical(asked.input)))  # as one that is resumed gets it
+        try:
+            return await self._run_child(asked, branch)
+        except Parked as parked:
+            return parked
 
     async def run_cycle(self, name: str) -> Output:
         """The cycle that a skill or a lead chose, as a run of its own, whose result is this run's."""
         if name not in self.workspace.units.cycles:
             raise StepFailed(Failure("WORKFLOW_NOT_FOUND", f"The workspace has no cycle {name[:100]!r}."))
-        answer = await self.call_child(ChildRequest(None, self.input, f"cycle.{name}", workflow=name))
+        try:
+            answer = await self.call_child(ChildRequest(None, self.input, f"cycle.{name}", workflow=name))
+        except Waiting as waiting:
+            raise Parked(waiting.interrupt_id) from None
         if not answer.ok:
             error = answer.error or {}
             raise StepFailed(Failure(error.get("code", "SUBAGENT_FAILED"), error.get("message", answer.text)))
@@ -333,6 +355,11 @@ class RunContext:
 
     async def artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
         return await self.calls.effect(self.artifacts.create(name, mime, data, path))
+
+    async def judge_artifact(self, phase: str, gate: Gate, text: str) -> Mapping[str, Any]:
+        """An evaluator's verdict about what a phase delivers, as it is recorded."""
+        assert self._judge_artifact is not None, "made for every run"
+        return await self.calls.call(self._judge_artifact(phase, gate, text))
 
     # -- interrupts --------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.signal import CancelSignal
+from app.events.catalog import Payload
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.interrupt import InterruptExpired, InterruptRaised, InterruptResolved
 from app.events.envelope import Event
@@ -51,14 +52,20 @@ class Control:
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
 
-    asked: dict[str, None] = field(default_factory=dict)
-    """The open interrupts that this entry of the run knows of, in order."""
+    asked: dict[str, bool] = field(default_factory=dict)
+    """The open interrupts that this entry of the run knows of, in order, and whether other branches go on meanwhile."""
 
     evaluations: list[EvaluationDue] = field(default_factory=list)
     """Noted with the run's end, if it completes: its shadow gates judge it afterwards."""
 
     on_step: Callable[[], None] | None = None
     """Called once when a step was completed; only of a run that is suspected of killing the server."""
+    awaken: Callable[[str], None] = lambda _run_id: None
+    """Called when a run of the thread may go on, because what it lacked is stored."""
+    progress: Callable[[dict[str, Any]], Payload] | None = None
+    """Of a job: what reports that it has come further."""
+    steps: int = 0
+    """Steps that were completed since the run was entered."""
     outside: Callable[[], AbstractContextManager[None]] = nullcontext
     """A scope in which the run only waits, for example for a provider that is down: others may use its place."""
 
@@ -77,7 +84,7 @@ class Control:
         for event in events:
             payload = event.payload
             if event.type == InterruptRaised.type:
-                self.asked[payload["interruptId"]] = None
+                self.asked[payload["interruptId"]] = bool(payload.get("background"))
             elif event.type in (InterruptResolved.type, InterruptExpired.type):
                 self.asked.pop(payload["interruptId"], None)
             if event.type == CommandInjected.type and event.run_id == run_id:

@@ -11,7 +11,7 @@ from app.events.envelope import Event
 from app.events.recorder import Scope
 from app.models.router import error_value
 from app.policy.contract import About
-from app.runtime.run.approvals import Approvals, session_grants, with_approval_policy
+from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.control import Control
 from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.memo import Memo
@@ -61,7 +61,9 @@ class DirectRuns:
             toolset,
             family,
             toolset.gateway,
-            CallScope(run.id, frozenset({name}), scope.tenant, direct=True),
+            with_session_controls(
+                CallScope(run.id, frozenset({name}), scope.tenant, direct=True), asked, toolset.gateway.registry
+            ),
         )
         memo, arguments = run_log.memo, asked.get("input")
         call = ToolRequest(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
@@ -81,7 +83,7 @@ class DirectRuns:
         plan = planned(family)
         names = frozenset(action["compensation"] for action in plan["actions"])
         gateway = toolset.gate(undo_registry(toolset.gateway.registry, names))
-        wanted = with_approval_policy(CallScope(run.id, names, scope.tenant), family[0].payload, gateway.registry)
+        wanted = with_session_controls(CallScope(run.id, names, scope.tenant), family[0].payload, gateway.registry)
         calls, run_log = self._direct_calls(
             run, scope, control, toolset, family, gateway, wanted, agent=plan.get("agent")
         )

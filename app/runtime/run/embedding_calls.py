@@ -15,8 +15,10 @@ from app.workspace.specs.model import ModelSpec
 
 
 class EmbeddingCalls:
-    def __init__(self, embedder: Embedder, models: Mapping[str, Named[ModelSpec]], budget: Budget | None) -> None:
-        self._embedder, self._models, self._budget = embedder, models, budget
+    def __init__(
+        self, embedder: Embedder, models: Mapping[str, Named[ModelSpec]], budget: Budget | None, tenant: str
+    ) -> None:
+        self._embedder, self._models, self._budget, self._tenant = embedder, models, budget, tenant
         self.spent: list[MemoryEmbeddingCompleted] = []
         """What is to be recorded."""
         self.failures: dict[str, Failure] = {}
@@ -30,7 +32,7 @@ class EmbeddingCalls:
         config = self._config(model)
         if config is None:
             return Failure("MODEL_NOT_FOUND", f"The workspace has no Model named {model!r}.")
-        made = await self._embedder.embed(config, texts, self._budget)
+        made = await self._embedder.embed(config, texts, self._budget, self._tenant)
         if made.requests:
             self.spent.append(embedding_event(config, made))
         if made.failure is not None:

@@ -16,6 +16,7 @@ from app.events.blobs import restored
 from app.events.catalog import request, thread
 from app.events.envelope import Event
 from app.runtime.run.inlined import inline, stored_blobs
+from app.views.amendments import Amendments, stored_amendments
 from app.views.history import MAX_SIZE, TYPES, History
 from app.views.ports import Reader
 from app.views.run import Run
@@ -59,10 +60,10 @@ class Histories:
         such as a summary that the run made itself, is not what it was given.
         """
         if events:
-            found = History(run.agent, MAX_SIZE)
-            for event in events:
-                if event.seq < run.first_seq:
-                    found.apply(event)
+            earlier = [event for event in events if event.seq < run.first_seq]
+            found = History(run.agent, MAX_SIZE, Amendments(earlier))
+            for event in earlier:
+                found.apply(event)
         else:
             until = next(
                 (event.seq for event in family if event.run_id == run.id and event.type == request.RequestStarted.type),
@@ -90,13 +91,16 @@ class Histories:
 
 
 async def fold(reader: Reader, tenant: str, thread_id: str, history: History, until: int) -> History:
-    """The conversation, brought up to that `seq`, which is stored."""
+    """The conversation, brought up to that `seq`, which is stored; another one where something was amended since."""
     load = stored_blobs(reader, tenant, thread_id)
     full = True
-    while full:
+    while full and not history.outdated:
         page = await reader.events_of(tenant, thread_id, _TYPES, history.seq, until, _PAGE)
         for event in page:
             history.apply(await inline(event, load))
         full = len(page) == _PAGE
+    if history.outdated:
+        amendments = await stored_amendments(reader, tenant, thread_id, until, load)
+        return await fold(reader, tenant, thread_id, history.anew(amendments), until)
     history.seq = max(history.seq, until)
     return history

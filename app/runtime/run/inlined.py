@@ -6,7 +6,7 @@ Leaves tool results alone: what a model may see of a large output was decided wh
 from typing import Final
 
 from app.events.blobs import Load, stored_blobs, with_blobs
-from app.events.catalog import artifact, execution, interrupt, memory, model, policy, request, thread
+from app.events.catalog import artifact, execution, interrupt, log, memory, model, policy, request, thread
 from app.events.envelope import Event
 
 __all__ = ["WHOLE", "Load", "inline", "stored_blobs"]
@@ -15,7 +15,9 @@ WHOLE: Final = frozenset(
     {
         request.RequestQueued.type,
         request.RequestCompleted.type,
+        request.RequestFailed.type,
         request.RequestCancelled.type,
+        log.EventAmended.type,
         memory.MemoryRecallCompleted.type,
         artifact.UndoPlanned.type,
         model.ModelCompleted.type,
@@ -25,6 +27,7 @@ WHOLE: Final = frozenset(
         interrupt.InterruptRaised.type,
         thread.ThreadCreated.type,
         thread.ThreadForked.type,
+        thread.ThreadStateUpdated.type,
         thread.TranscriptUpserted.type,
     }
 )

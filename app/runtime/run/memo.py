@@ -13,6 +13,7 @@ from app.events.catalog import (
     artifact,
     execution,
     interrupt,
+    job,
     log,
     memory,
     model,
@@ -82,6 +83,8 @@ class Memo:
     artifacts: list[StoredPayload] = field(default_factory=list)
     children: dict[str, Run] = field(default_factory=dict)
     """Runs of subagents, by the call that asked for them."""
+    verdicts: list[StoredPayload] = field(default_factory=list)
+    """Of evaluators about the artifacts of phases."""
     skill: StoredPayload | None = None
     worked_ms: int = 0
     """How long executors have worked on the run; waiting for a person does not count."""
@@ -133,10 +136,14 @@ class Memo:
                 self.steps[payload["key"]] = payload
             case policy.SchemaViolated.type if payload["code"] == MALFORMED:
                 self.facts.setdefault(event.type, []).append(payload)
+            case policy.GateEvaluated.type if payload.get("node"):
+                self.verdicts.append(payload)
             case skill.SkillInvoked.type:
                 self.skill = payload
             case adapter.AdapterEvent.type:
                 self._apply_signal(payload)
+            case job.JobRetryScheduled.type:
+                self._forget_failures(event)
             case artifact.ArtifactCreated.type:
                 self.artifacts.append(payload["artifact"])
             case tool.ToolGuarded.type if payload["outcome"] == "repaired":
@@ -163,6 +170,18 @@ class Memo:
         for asked in self.interrupts:
             if asked["interruptId"] == interrupt_id:
                 asked |= ending
+
+    def _forget_failures(self, event: Event) -> None:
+        """A new attempt tries again what made the last one fail. What was completed stays, also what failed and was
+        given to a model as an answer: the model has gone on from there."""
+        direct = f"call_{event.run_id}"  # the call of a direct request, which has no model
+        if self.results.get(direct, {}).get("error") is not None:
+            del self.results[direct]
+            self.intents.pop(direct, None)
+        failed = [key for key, run in self.children.items() if run.error is not None and run.last_seq <= event.seq]
+        for key in failed:
+            if (self.children[key].error or {}).get("retryable"):
+                del self.children[key]
 
     def of_call(self, kind: str, call_id: str) -> StoredPayload | None:
         """The newest interrupt of that kind for a tool call."""
@@ -191,4 +210,5 @@ def _children(run_id: str, family: Iterable[Event]) -> dict[str, Run]:
             asked[event.run_id] = event.payload["callId"]
         if event.run_id in runs:
             runs[event.run_id].apply(event)
+            runs[event.run_id].last_seq = event.seq
     return {asked[child]: run for child, run in runs.items()}

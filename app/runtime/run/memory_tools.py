@@ -101,7 +101,9 @@ class RunMemoryTools:
         known = [await self._memory.table.record(ctx.tenant, record_id) for record_id in arguments["ids"]]
         if any(record is None or record.namespace != namespace for record in known):
             return Failure("MEMORY_NOT_FOUND", "This memory has no record with one of these ids.")
-        some = [record for record in known if record is not None]
+        some = await self._memory.forgetting.with_history(
+            ctx.tenant, [record for record in known if record is not None]
+        )
         gone = await self._memory.forget(ctx.tenant, some, reason="the agent asked for it", by=identity.actor)
         await self._memory.trim_indexes(ctx.tenant, {memory.name: memory}, gone)
         return JsonResult({"forgotten": [record.id for record in some]})

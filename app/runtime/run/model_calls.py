@@ -4,7 +4,7 @@ Leaves to others: providers, retries, fallbacks (the models room), what a backen
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
@@ -53,6 +53,7 @@ from app.workspace.specs.runtime import Redaction
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+_ANY_TOOL: Final = (None, "auto", "none", "required")
 _NO_HASHES: Final[dict[str, str]] = {}
 MAX_JUDGEMENT_TOKENS: Final = 1000
 _HELD_BACK: Final = ("text", "reasoning", "thoughts", "messages", "parts")
@@ -267,9 +268,15 @@ class ModelCalls:
         scope = self._log.scope
         held: list[Payload] = []
 
-        async def record(payload: Payload) -> "Payload | None":
+        def record(payload: Payload) -> "Awaitable[Payload | None]":
             if payload.type == AdapterEvent.type and not marks:
-                await self._log.record(payload)  # nearly every payload: one for each token
+                # Nearly every payload: one for each token.
+                return self._log.place(payload) or recorded(payload)
+            return recorded(payload)
+
+        async def recorded(payload: Payload) -> "Payload | None":
+            if payload.type == AdapterEvent.type and not marks:
+                await self._log.record(payload)
                 return None
             made = payload
             if marks:
@@ -353,7 +360,8 @@ class ModelCalls:
         words_only = not made["toolCalls"] and "reasoning" not in made
         drafts = None
         if words_only and not media and not self._log.control.cancelled.is_set():
-            drafts = self._log.hold(payload)  # the run's end usually follows at once, in the same commit
+            # The run's end usually follows at once, in the same commit; what it learns comes a moment later.
+            drafts = self._log.hold(payload, within=REQUEST_WAITS_SECONDS if self._agent.spec.memory else 0.0)
         if drafts is None:
             event = (await self._log.record(PayloadEntry(payload, blobs=media) if media else payload)).events[0]
             stored, encoded = event.payload, event.payload_bytes
@@ -377,6 +385,8 @@ class ModelCalls:
             )
         if choice is not None:
             self._choice = None
+        if choice not in (*_ANY_TOOL, *(tool.name for tool in tools)):
+            choice = None  # the tool is not offered here, and no provider takes the choice of one that it does not know
         offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:

@@ -8,6 +8,8 @@ from typing import Final
 
 from app.core.json import JsonObject
 from app.runtime.run.histories import fold
+from app.runtime.run.inlined import stored_blobs
+from app.views.amendments import stored_amendments
 from app.views.history import History
 from app.views.ports import Reader
 from app.views.thread import Thread
@@ -24,6 +26,10 @@ async def newest_messages(
 
     The messages of a run stay together: a model's call of a tool means nothing without its result.
     """
+    amendments = None
+    if thread.amended:
+        load = stored_blobs(reader, tenant, thread.id)
+        amendments = await stored_amendments(reader, tenant, thread.id, thread.amended, load)
     end, parts = before or _END, list[tuple[int, list[JsonObject]]]()
     while True:
         count = min(_RUNS_AT_ONCE, limit)
@@ -32,7 +38,7 @@ async def newest_messages(
         first = spans[count - 1][0] if len(spans) > count else 0
         # A run may end long after the next one was queued.
         until = max((last for _, last in spans[:count]), default=1)
-        history = History()
+        history = History(amendments=amendments)
         history.seq = max(0, first - 1)
         await fold(reader, tenant, thread.id, history, until)
         parts = [part for part in history.by_run() if part[0] < end] + parts

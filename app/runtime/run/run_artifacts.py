@@ -15,16 +15,20 @@ from app.core.artifact import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_id
 from app.events.catalog.artifact import ArtifactCreated
+from app.events.catalog.interrupt import InterruptResolved
 from app.events.catalog.values import ArtifactValue
-from app.events.ports import BlobDraft, StoreError
+from app.events.ports import BlobDraft, InterruptOpen, Refused, StoreError
 from app.events.recorder import PayloadEntry
 from app.outside.files import Rooted, tenant_folder
-from app.runtime.run.run_log import CutOff, RunLog, Superseded
+from app.runtime.run.run_log import CutOff, RunLog, Superseded, expect
 from app.runtime.run.unused import Unused, content_hash
+from app.views.interrupt import Interrupt
 from app.views.ports import Reader
 from app.views.text_diff import FILE, MAX_COMPARED_BYTES, diff_names, unified_diff
 
 _MAX_MIME: Final = 200
+_RACES: Final = 5
+"""How often a question may be answered by somebody else while its artifact is about to be stored."""
 
 
 class RunArtifacts:
@@ -65,9 +69,43 @@ class RunArtifacts:
                 **changed,
             )
             created = PayloadEntry(ArtifactCreated(artifact=value), blobs=(BlobDraft(digest, content, mime),))
-            await self._log.record(created)
+            await self._record(created, name)
             self._log.control.versions[name] = version, ref.id
         return ref
+
+    async def _record(self, created: PayloadEntry, name: str) -> None:
+        """With the answers to the questions of the thread that this artifact was the last to be missing for."""
+        log, scope = self._log, self._log.scope
+        for _ in range(_RACES):
+            found = await self._answered_by(name)
+            if not found:
+                break
+            await log.opened()
+            await log.settle()
+            by = f"artifact:{name}"
+            answers = [
+                PayloadEntry(InterruptResolved(interrupt_id=one.id, answer={"answers": {}}, answered_by=by), one.run_id)
+                for one in found
+            ]
+            met = [InterruptOpen(one.id) for one in found]
+            answer = await log.recorder.record(scope, created, *answers, conditions=met)
+            if isinstance(answer, Refused) and answer.failure.code == "INTERRUPT_NOT_OPEN":
+                continue  # somebody answered it meanwhile
+            expect(answer)
+            for run_id in {one.run_id for one in found if one.run_id is not None}:
+                log.control.awaken(run_id)
+            return
+        await log.record(created)
+
+    async def _answered_by(self, name: str) -> list[Interrupt]:
+        scope = self._log.scope
+        wanted = await self._reader.wanted_artifacts(scope.tenant, scope.thread_id)
+        wanted = [one for one in wanted if name in (one.artifacts or ())]
+        if not wanted:
+            return []
+        made = await self._reader.artifacts(scope.tenant, scope.thread_id)
+        known = {name, *(str(one.value["name"]) for one in made)}
+        return [one for one in wanted if known.issuperset(one.artifacts or ())]
 
     async def delivered(self, names: Collection[str]) -> dict[str, bytes]:
         """The newest content of the thread under each of these names, as far as there is one."""

@@ -15,6 +15,8 @@ from app.core.suspend import Suspended
 from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
+from app.events.catalog.request import RequestSuspended
+from app.events.placed import PlacedEvent
 from app.events.ports import Answer, Appended, BlobDraft, Draft, Refused
 from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.runtime.run.budget_messages import budget_failure
@@ -24,6 +26,8 @@ from app.runtime.run.memo import Memo
 from app.runtime.run.rerun_check import RerunCheck
 
 PERSON_MS: Final = 24 * 3600 * 1000
+PROGRESS_SECONDS: Final = 1.0
+"""How long a job's progress may wait for something else to be stored with."""
 """How long a person has where the workspace does not say; then the answer is no."""
 
 
@@ -87,13 +91,13 @@ class RunLog:
         """Whether this is a strict rerun, in which nothing may differ from what was recorded."""
         return self._rerun_check is not None
 
-    async def open_with(self, payload: Payload) -> None:
+    async def open_with(self, *payloads: Payload | PayloadEntry) -> None:
         """Recorded with the first that the run records, in the same commit: one less before the first token."""
-        opening = None if self.strict or not self.is_root else self.recorder.prepared(self.scope, payload)
+        opening = None if self.strict or not self.is_root else self.recorder.prepared(self.scope, *payloads)
         if opening is None:
-            await self.record(payload)
+            await self.record(*payloads)
         else:
-            self._opening = opening
+            self._opening += opening
 
     async def opened(self) -> None:
         """Before anything that is not recorded here, the opening is recorded by itself."""
@@ -118,12 +122,30 @@ class RunLog:
             control.held[:0] = held
         return Appended(self._noted(expect(answer)).events[len(held) :])
 
+    def place(self, payload: Payload) -> PlacedEvent | None:
+        """For a piece of a stream: as `record`, but whether it was stored is for the caller to ask, before the next one
+        at the latest. None if it has to be recorded with others, or if something follows from it."""
+        control = self.control
+        if self._rerun_check is not None or control.flushing is not None or control.held or self._opening:
+            return None
+        if control.on_step is not None or control.progress is not None:
+            return None
+        stored = self.recorder.record(self.scope, payload)
+        return PlacedEvent(asyncio.ensure_future(stored), expect)
+
     def _noted(self, appended: Appended) -> Appended:
-        """Of a run that is suspected of killing the server: whether it has come further."""
-        on_step = self.control.on_step
-        if on_step is not None and any(event.type in COMPLETES_A_STEP for event in appended.events):
-            self.control.on_step = None
+        """Of a job, and of a run that is suspected of killing the server: whether it has come further."""
+        control = self.control
+        if control.on_step is None and control.progress is None:
+            return appended
+        steps = sum(event.type in COMPLETES_A_STEP for event in appended.events)
+        if steps and control.on_step is not None:
+            on_step, control.on_step = control.on_step, None
             on_step()
+        if steps and control.progress is not None:
+            control.steps += steps
+            if self.is_root:
+                self.hold(control.progress({"stage": "step", "steps": control.steps}), within=PROGRESS_SECONDS)
         return appended
 
     def _check(self, payloads: Sequence[Payload | PayloadEntry]) -> None:
@@ -131,7 +153,7 @@ class RunLog:
             for payload in payloads:
                 self._rerun_check.check(payload.payload if isinstance(payload, PayloadEntry) else payload)
 
-    def hold(self, *payloads: Payload, within: float = 0.0) -> list[Draft] | None:
+    def hold(self, *payloads: Payload | PayloadEntry, within: float = 0.0) -> list[Draft] | None:
         """Ready to be stored in one commit with what the run records next, if that comes within so many seconds, or
         without any before the run waits for anything. Else they are recorded by themselves.
 
@@ -145,13 +167,13 @@ class RunLog:
             self.control.held += opening + drafts
             loop = asyncio.get_running_loop()
             if within:
-                loop.call_later(within, self._flush)
+                loop.call_later(within, self.send_held)
             else:
-                loop.call_soon(self._flush)
+                loop.call_soon(self.send_held)
         return drafts
 
-    def _flush(self) -> None:
-        """The run's task waits for something: what it held waits no longer."""
+    def send_held(self) -> None:
+        """The run's task waits for something, or records elsewhere: what it held waits no longer."""
         held, self.control.held = self.control.held, []
         if held:
             # It has its place in the log at once, before whatever another branch records.
@@ -235,7 +257,7 @@ class RunLog:
         self, raised: InterruptRaised, apart: tuple[str, ...] = (), blobs: tuple[BlobDraft, ...] = ()
     ) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
-        self.control.asked[raised.interrupt_id] = None
+        self.control.asked[raised.interrupt_id] = bool(raised.background)
         if self.is_root:
             await self.record(PayloadEntry(raised, blobs=blobs, apart=apart) if apart or blobs else raised)
         else:
@@ -243,6 +265,13 @@ class RunLog:
             entry = PayloadEntry(asked, run_id=self._root, blobs=blobs, apart=apart)
             expect(await self.recorder.record(self.scope, entry))
         return Suspended(raised.interrupt_id)
+
+    async def suspend(self) -> None:
+        """Say of a root run whose branches all wait that it does; a question that stopped it at once said so itself."""
+        control = self.control
+        if self.is_root and control.asked and not control.draining:
+            await self.settle()
+            expect(await self.recorder.record(self.scope, RequestSuspended(waiting_on=list(control.asked))))
 
     def expiry(self, seconds: float | None = None) -> str:
         """When a question raised now expires; without a time of its own, as the workspace says."""

@@ -82,13 +82,19 @@ class ToolCalls:
         """How many calls may be begun; None for any number."""
         self._begun = {*log.memo.intents, *log.memo.starts}
         self.evidence: set[str] = set()
+        """The tools that gave a result."""
         self.used: set[str] = set()
         """The tools whose output the run has seen, also of calls that failed."""
-        """The tools that gave a result."""
 
     def offered(self, only: frozenset[str] | None = None) -> list[ToolDefinition]:
         """What a model may call now, by name."""
-        names = self._scope.allowed if only is None else self._scope.allowed & only
+        return self._defined(self._scope.offered if only is None else self._scope.offered & only)
+
+    def known(self) -> list[ToolDefinition]:
+        """What may be tried, also if the conversation denies it."""
+        return self._defined(self._scope.allowed)
+
+    def _defined(self, names: frozenset[str]) -> list[ToolDefinition]:
         if not names:
             return []
         found = (self._gateway.registry.find(name) for name in sorted(names))

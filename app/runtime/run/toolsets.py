@@ -55,7 +55,9 @@ class Toolset:
         """What an agent may call of the workspace: its tools and its subagents."""
         found = self._tools_of.get(agent.name)
         if found is None:
-            found = self._tools_of[agent.name] = frozenset((*agent.tools, *agent.subagents))
+            selected = self.gateway.registry.selected
+            offered = (name for one in agent.mcp_selections for name in selected.get(one, ()))
+            found = self._tools_of[agent.name] = frozenset((*agent.tools, *agent.subagents, *offered))
         return found
 
     def gate(self, registry: Registry) -> Gateway:

@@ -39,7 +39,7 @@ class EffectiveSettings:
     def runs_of_agent(self, name: str) -> int | None:
         """How many runs of the agent may work at once; None for as many as there are places."""
         current = self._workspace.current
-        agent = current.agents.get(name)
+        agent = current.acting(name)
         return _least(None if agent is None else agent.spec.concurrency, current.runtime.concurrency.per_agent)
 
     @property

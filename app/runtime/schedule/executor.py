@@ -6,26 +6,31 @@ Leaves to others: whose turn it is (the queue), leases, finding runs without an 
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
-from app.core.clock import Clock
+from app.core.clock import Clock, ms_of
 from app.core.errors import Failure
 from app.core.suspend import Suspended
 from app.events.catalog import Payload, request
 from app.events.catalog.builders import BuiltRequestStarted
+from app.events.catalog.job import JobStarted
 from app.events.envelope import Event
-from app.events.ports import Appended, Fence, StoreError
+from app.events.ports import Appended, Condition, Fence, ProjectTurn, Refused, StoreError
 from app.events.recorder import Recorder, Scope
 from app.models.router import error_value
+from app.runtime.job_events import begins_attempt, job_progress, job_started
 from app.runtime.ports import Backlog, Leases
 from app.runtime.run.control import Control
 from app.runtime.run.run_log import Superseded
+from app.runtime.schedule.due_timers import DueTimers
 from app.runtime.schedule.held_run import HeldRun
+from app.runtime.schedule.job_lines import JobLines
 from app.runtime.schedule.other_servers import NoOtherServers, OtherServers, new_commands
 from app.runtime.schedule.queue import FairQueue, RunRef
 from app.runtime.schedule.run_ending import RunEnding
@@ -34,6 +39,7 @@ from app.runtime.schedule.suspects import NONE, Suspects, Suspicion
 from app.runtime.schedule.sweeper import Sweeper
 from app.runtime.schedule.thread_lines import ThreadLines
 from app.runtime.scheduler import AcceptedRun, WorkerReservation
+from app.views.job_changes import due_at, is_background, project_line
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -43,14 +49,20 @@ Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Pay
 The thread's events are given where they are known without reading them.
 """
 
+FollowAnswer = Callable[[Run, Scope, list[Payload]], Awaitable[list[Payload]]]
+"""Does what a job's answer asks for before the job ends, and answers how it ends then."""
+
 CodeChanged = Callable[[str | None, str | None], Awaitable[bool | None]]
 """Whether code outside the workspace with that digest changed since a run was accepted with that code version."""
 
 KEPT_RUNS: Final = 100
 """How many waiting runs are kept whole; the others are read when their turn comes."""
+AGAIN_MS: Final = 50
+"""After which a job tries again whose project's line another server was looking at."""
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
+T = TypeVar("T")
 log = structlog.get_logger("holdfast.executor")
 
 
@@ -72,11 +84,14 @@ class Executor:
         self._recorder, self._reader, self._queue, self._code_changed = recorder, reader, queue, code_changed
         self._conduct_run = conduct
         self._held: dict[tuple[str, str], HeldRun] = {}
-        self._lines = ThreadLines()
+        self._threads = Counter[tuple[str, str]]()
+        """The threads of the held runs."""
+        self._lines, self._projects = ThreadLines(), JobLines()
         self._backlog = backlog
         self._leases = RunLeases(leases, lease_seconds)
         self._suspects = Suspects(leases, reader)
-        self.ending = RunEnding(recorder, reader, backlog)
+        self.ending = RunEnding(recorder, reader, backlog, clock)
+        self._clock, self._due = clock, DueTimers(clock, self._take_one_up)
         self._sweeper = Sweeper(recorder, backlog, self._leases, clock, self._take_up)
         self._tasks: list[asyncio.Task[None]] = []
         self._looking: set[asyncio.Task[None]] = set()
@@ -84,6 +99,7 @@ class Executor:
         self.others: OtherServers = NoOtherServers()
         self.may_begin: Callable[[], bool] = lambda: True
         """Whether this process may take runs up now."""
+        self.follow_answer: FollowAnswer = _as_it_is
 
     def start(self) -> None:
         self._sweeper.request()
@@ -112,11 +128,15 @@ class Executor:
             held.woken = True
             return
         kept = accepted if self._queue.waiting < KEPT_RUNS else None
-        if not self._queue.offer(RunRef(tenant, thread_id, run_id, kept)):
+        background = accepted is not None and is_background(accepted.run)
+        if not self._queue.offer(RunRef(tenant, thread_id, run_id, kept, background)):
             self._sweeper.more_in_store()
         self._begin()
         if self._queue.waiting:
             self.others.say_work()
+
+    def wake_later(self, tenant: str, run: Run) -> None:
+        self._due.set(RunRef(tenant, run.thread_id, run.id, background=is_background(run)), due_at(run) or 0)
 
     def stop(self, tenant: str, run_id: str) -> None:
         """Tools that act get their grace, the rest ends now. The last event is written by the run's own task."""
@@ -142,7 +162,8 @@ class Executor:
             _deliver(held, command)
 
     def freed(self, tenant: str, thread_id: str) -> None:
-        self._call_next(tenant, thread_id)
+        self._call(self._lines.call_next(tenant, thread_id))
+        self._call(self._projects.call_behind(tenant, thread_id))
         self._begin()
 
     # -- what other servers say ------------------------------------------------------------------------
@@ -154,7 +175,7 @@ class Executor:
 
     def ended_elsewhere(self, tenant: str, thread_id: str) -> None:
         """A run of the thread ended at another server: the next may start here."""
-        if self._lines.has(tenant, thread_id):
+        if self._lines.has(tenant, thread_id) or self._projects.has_behind(tenant, thread_id):
             self.freed(tenant, thread_id)
 
     def look_for_commands(self, tenant: str, run_id: str) -> None:
@@ -191,6 +212,7 @@ class Executor:
         They have `seconds` for it, and no more time once `hurry` is set.
         """
         self.draining = True
+        self._due.close()
         for task in self._tasks:
             task.cancel()
         held = list(self._held.values())
@@ -218,6 +240,10 @@ class Executor:
     def waiting(self) -> int:
         return self._queue.waiting
 
+    def works_on(self, tenant: str, thread_id: str) -> bool:
+        """Whether a run of the thread is held here."""
+        return (tenant, thread_id) in self._threads
+
     def sweep_now(self) -> None:
         """Look for runs without an owner at once instead of within two seconds."""
         self._sweeper.request()
@@ -233,6 +259,7 @@ class Executor:
         task = asyncio.create_task(self._work(ref), name=f"run {ref.run_id}")
         requested = 0 if submission is None else 1
         self._held[ref.tenant, ref.run_id] = HeldRun(ref, task, requested_epoch=requested, submission=submission)
+        self._threads[ref.tenant, ref.thread_id] += 1
 
     def _begin(self) -> None:
         """Take up whatever may begin now."""
@@ -247,20 +274,30 @@ class Executor:
                 self._queue.offer(ref)
         self._begin()
 
+    def _take_one_up(self, ref: RunRef) -> None:
+        if not self.draining:
+            self._take_up((ref,))
+
     def _let_go(self, held: HeldRun) -> None:
-        """The run's worker goes to the next; the next of its thread may try."""
+        """The run's worker goes to the next; the next of its thread, and of its project's line, may try."""
         ref = held.ref
         del self._held[ref.tenant, ref.run_id]
-        self._queue.leave(ref)
+        self._threads[ref.tenant, ref.thread_id] -= 1
+        if not self._threads[ref.tenant, ref.thread_id]:
+            del self._threads[ref.tenant, ref.thread_id]
+        self._queue.leave(ref, began=held.epoch > 0)
         self._no_longer_suspect(ref)
         if held.epoch or held.ended_before:
-            self._call_next(ref.tenant, ref.thread_id)
+            self._call(self._lines.call_next(ref.tenant, ref.thread_id))
+            if held.project is not None:
+                self._call(self._projects.call_next(ref.tenant, held.project))
         if held.woken:
             self._queue.offer(replace(ref, accepted=None))  # what was known when it was accepted has changed
+        elif held.retry_at is not None and not self.draining:
+            self._due.set(replace(ref, accepted=None), ms_of(held.retry_at))
         self._begin()
 
-    def _call_next(self, tenant: str, thread_id: str) -> None:
-        first = self._lines.call_next(tenant, thread_id)
+    def _call(self, first: RunRef | None) -> None:
         if first is None:
             return
         held = self._held.get((first.tenant, first.run_id))
@@ -315,7 +352,8 @@ class Executor:
         tenant, accepted = held.ref.tenant, held.ref.accepted
         run = accepted.run if accepted is not None else await self._reader.run(tenant, held.ref.run_id)
         held.ended_before = run is None or run.terminal
-        if run is None or run.terminal or run.status == "waiting":
+        held.project = None if run is None else project_line(run)
+        if run is None or run.terminal or run.status == "waiting" or (due_at(run) or 0) > self._clock.now_ms():
             return
         suspicion = await self._suspects.judge(tenant, run) if run.status == "running" else NONE
         if suspicion.alone and not self._suspects.enter(held.ref):
@@ -327,6 +365,7 @@ class Executor:
         if claimed is None:
             return
         held.looked_seq = claimed.events[-1].seq
+        run = _attempted(run, claimed)
         if (failure := suspicion.failure) is not None and run.cancel_requested_at is None:
             log.error("run.killed_server", run=run.id, thread=run.thread_id, deaths=suspicion.deaths)
             held.epoch = run.epoch + 1
@@ -340,12 +379,21 @@ class Executor:
     async def _run(self, held: HeldRun, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
         held.epoch = run.epoch + 1
+        held.control.awaken = partial(self.wake, held.ref.tenant, run.thread_id)
         held.control.outside = partial(self._outside, held.ref)  # not `held`, which would then keep itself
         scope = _scope(held, run)
         tried: set[str] = set()
+        if run.job is not None:
+            held.control.progress = partial(job_progress, run)
         while True:
             try:
-                ending = await self._conduct_run(run, scope, held.control, thread)
+                if run.job is None:
+                    ending = await self._conduct_run(run, scope, held.control, thread)
+                else:
+                    work = self._attempt(run, scope, held.control, thread)
+                    ending = await _within(run.job.get("timeoutSeconds"), work)
+            except TimeoutError:
+                ending = [request.RequestFailed(error=error_value(_overdue(run)))]
             except asyncio.CancelledError:
                 if not held.control.cancelled.is_set():
                     raise
@@ -355,6 +403,9 @@ class Executor:
             # Entered again: what it has done comes back from the log, and the commands with it.
             run, thread = replace(run, started_at=run.started_at or run.created_at), None
 
+    async def _attempt(self, run: Run, scope: Scope, control: Control, thread: list[Event] | None) -> list[Payload]:
+        return await self.follow_answer(run, scope, await self._conduct_run(run, scope, control, thread))
+
     async def _claim(self, tenant: str, run: Run, suspicion: Suspicion) -> Appended | None:
         """The lease, its epoch and the event that reports it are one commit."""
         owner, epoch = self._leases.owner, run.epoch + 1
@@ -362,24 +413,42 @@ class Executor:
         if run.started_at is None:
             claimed = request.RequestStarted(executor=owner, epoch=epoch)
         else:
-            reason = "answer" if run.status == "queued" else "recovery"
+            reason = "recovery" if run.status != "queued" else "resume" if begins_attempt(run) else "answer"
             changed = await self._has_other_code(tenant, run)
             claimed = request.RequestResumed(executor=owner, epoch=epoch, reason=reason, code_changed=changed)
         scope = Scope(tenant, run.thread_id, run.id, actor="system")
         # Before the claim is decided: the run that is in its way may end while we wait for the answer.
-        ref = RunRef(tenant, run.thread_id, run.id)
+        ref, project = RunRef(tenant, run.thread_id, run.id), project_line(run)
         self._lines.join(ref)
-        answer = await self._recorder.record(scope, claimed, conditions=[self._leases.following(run, suspicion)])
+        conditions: list[Condition] = [self._leases.following(run, suspicion)]
+        if project is not None:
+            self._projects.join(ref, project)
+            conditions.append(ProjectTurn(project, run.id))
+        answer = await self._recorder.record(scope, claimed, *job_started(run), conditions=conditions)
+        code = None if isinstance(answer, Appended) else answer.failure.code
+        if code != "THREAD_BUSY":
+            self._lines.leave(ref)
+        if code != "PROJECT_BUSY" and project is not None:
+            self._projects.leave(ref, project)
         if isinstance(answer, Appended):
-            self._lines.leave(ref)
             return answer
-        if answer.failure.code != "THREAD_BUSY":
-            self._lines.leave(ref)
-        elif answer.winner is not None and (tenant, answer.winner) not in self._held:
-            self.others.listen_to(tenant)
-            # Called before its turn: whoever is first may not have been called at all.
-            self._queue.offer(RunRef(tenant, run.thread_id, answer.winner))
+        self._let_first_go(ref, project, answer)
         return None
+
+    def _let_first_go(self, ref: RunRef, project: str | None, answer: Refused) -> None:
+        """Called before its turn: whoever is first may not have been called at all."""
+        if answer.failure.code not in ("THREAD_BUSY", "PROJECT_BUSY"):
+            return
+        if answer.winner is None:
+            # Another server is deciding about the line at this moment.
+            self._due.set(ref, self._clock.now_ms() + AGAIN_MS)
+            return
+        first = RunRef(ref.tenant, answer.winner_thread or ref.thread_id, answer.winner)
+        if project is not None and answer.winner_thread is not None:
+            self._projects.stands_behind(ref.tenant, project, answer.winner_thread)
+        if (first.tenant, first.run_id) not in self._held:
+            self.others.listen_to(ref.tenant)
+            self._queue.offer(first)
 
     async def _has_other_code(self, tenant: str, run: Run) -> bool | None:
         if self._code_changed is None:
@@ -398,6 +467,31 @@ class Executor:
             yield
         finally:
             self._queue.step_in(ref)
+
+
+def _attempted(run: Run, claimed: Appended) -> Run:
+    """The run as it was before its claim, but for the attempt that begins with it."""
+    if run.job is None:
+        return run
+    run = replace(run, job=dict(run.job))
+    for event in claimed.events:
+        if event.type == JobStarted.type:
+            run.apply(event)
+    return run
+
+
+async def _as_it_is(run: Run, scope: Scope, ending: list[Payload]) -> list[Payload]:
+    return ending
+
+
+async def _within(seconds: float | None, work: Awaitable[T]) -> T:
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+def _overdue(run: Run) -> Failure:
+    seconds = run.job["timeoutSeconds"] if run.job else 0
+    return Failure("JOB_TIMEOUT", f"the attempt took longer than its {seconds:g} seconds", True)
 
 
 def _deliver(held: HeldRun, command: Mapping[str, Any]) -> None:

@@ -25,5 +25,9 @@ class HeldRun:
     """It had ended when its turn came, for example because it was cancelled in the queue."""
     looked_seq: int = 0
     """Up to here the run's thread was looked at for commands that other servers accepted."""
+    retry_at: str | None = None
+    """Its attempt failed, and the next one begins then."""
+    project: str | None = None
+    """In whose line it stands, of which one runs at a time."""
     delivered: set[str] = field(default_factory=set)
     """Ids of the commands that its control has."""

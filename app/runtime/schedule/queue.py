@@ -1,5 +1,9 @@
 """Who works next: runs that wait for a worker, in turn by tenant, within the limits of the process and of each agent.
 
+Within a tenant interactive runs go before background ones, with two bounds: after `INTERACTIVE_IN_A_ROW` of them a
+background run goes first that has waited for `BACKGROUND_SECONDS`, and background runs leave an eighth of the places
+free for interactive ones.
+
 A pure value; it starts nothing. Bounded: what it has no room for, it refuses, and the store
 still knows the run. Leaves to others: claiming and conducting (the executor), refusing new runs (the service).
 """
@@ -7,10 +11,17 @@ still knows the run. Leaves to others: claiming and conducting (the executor), r
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
 
 from app.core.errors import Failure
 from app.core.value import value
 from app.runtime.scheduler import AcceptedRun
+
+INTERACTIVE_IN_A_ROW: Final = 3
+BACKGROUND_SECONDS: Final = 15.0
+KEPT_FREE: Final = 8
+"""One in so many places, at least one if there are two, is kept free of background runs."""
 
 
 @value(frozen=True, slots=True)
@@ -22,6 +33,7 @@ class RunRef:
     run_id: str
     accepted: AcceptedRun | None = field(default=None, compare=False, repr=False)
     """What its maker knows of it, which saves reading it; None where nobody does."""
+    background: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,49 @@ class QueueLimits:
     waiting_per_tenant: int = 1_000
     running_per_tenant: int | None = None
     """Runs of one tenant at work at once; None for as many as there are places."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """The runs of one tenant that wait, each with the time since when."""
+
+    interactive: deque[tuple[RunRef, float]] = field(default_factory=deque)
+    background: deque[tuple[RunRef, float]] = field(default_factory=deque)
+    in_a_row: int = 0
+    """Interactive ones that went while a background one waited."""
+
+    def __bool__(self) -> bool:
+        return bool(self.interactive or self.background)
+
+    def add(self, ref: RunRef, now: float, *, first: bool) -> None:
+        line = self.background if ref.background else self.interactive
+        if first:
+            line.appendleft((ref, now))
+        else:
+            line.append((ref, now))
+
+    def has(self, *, background: bool) -> bool:
+        return bool(self.interactive) or (background and bool(self.background))
+
+    def take(self, now: float, *, background: bool) -> RunRef:
+        forced = (
+            background
+            and bool(self.background)
+            and self.in_a_row >= INTERACTIVE_IN_A_ROW
+            and now - self.background[0][1] >= BACKGROUND_SECONDS
+        )
+        if self.interactive and not forced:
+            self.in_a_row = self.in_a_row + 1 if self.background else 0
+            return self.interactive.popleft()[0]
+        self.in_a_row = 0
+        return self.background.popleft()[0]
+
+    def take_back(self, ref: RunRef, before: int, after: int) -> None:
+        """The run that was taken when `in_a_row` went from one to the other did not begin: nobody had a turn."""
+        if ref.background:
+            self.in_a_row = max(self.in_a_row, before)
+        elif after > before and self.in_a_row:
+            self.in_a_row -= 1
 
 
 def _unlimited(agent: str) -> int | None:
@@ -46,15 +101,18 @@ class FairQueue:
     """
 
     def __init__(
-        self, limits: QueueLimits | Callable[[], QueueLimits], of_agent: Callable[[str], int | None] = _unlimited
+        self,
+        limits: QueueLimits | Callable[[], QueueLimits],
+        of_agent: Callable[[str], int | None] = _unlimited,
+        now: Callable[[], float] = monotonic,
     ) -> None:
         """`limits` may change, and are then asked for each time. `of_agent` answers how many runs of an agent may work
         at once; None for as many as there are places."""
         self._now = limits if callable(limits) else lambda: limits
-        self._of_agent = of_agent
+        self._of_agent, self._time = of_agent, now
         self._seen: QueueLimits | None = None
         """The limits that were last looked at: with others, agents may have more room as well."""
-        self._lines: OrderedDict[str, deque[RunRef]] = OrderedDict()
+        self._lines: OrderedDict[str, _Line] = OrderedDict()
         self._aside: dict[str, deque[RunRef]] = {}
         self._known: set[RunRef] = set()
         """What stands in a line or aside; nothing waits twice."""
@@ -65,6 +123,10 @@ class FairQueue:
         self._outside: set[RunRef] = set()
         """Of those that run: who waits for something outside, such as a provider, and lends its place meanwhile."""
         self._running_of: dict[str, int] = {}
+        self._background: set[RunRef] = set()
+        """Of those that run."""
+        self._turns: dict[RunRef, tuple[int, int]] = {}
+        """Of those that run and stood in line: what counted as in a row before and after they were taken."""
         self._busy: dict[str, int] = {}
 
     @property
@@ -110,11 +172,14 @@ class FairQueue:
         if not self._lines or self.running >= limits.running:
             return None
         # A tenant that has all it may have waits, and keeps its place before those who come later.
-        tenant = next((name for name in self._lines if self._may_run(name, limits)), None)
+        background = self._background_has_room(limits)
+        fits = (n for n, line in self._lines.items() if line.has(background=background) and self._may_run(n, limits))
+        tenant = next(fits, None)
         if tenant is None:
             return None
         line = self._lines.pop(tenant)
-        ref = line.popleft()
+        before, ref = line.in_a_row, line.take(self._time(), background=background)
+        self._turns[ref] = (before, line.in_a_row)
         if line:
             self._lines[tenant] = line  # after everybody else
         self._forget(ref)
@@ -140,7 +205,7 @@ class FairQueue:
         limit = self._of_agent(agent)
         busy = self._busy.get(agent, 0)
         if limit is not None and busy >= limit:
-            self._end(ref)
+            self._end(ref, began=False)
             self._remember(ref)
             self._aside.setdefault(agent, deque()).append(ref)
             return False
@@ -148,9 +213,11 @@ class FairQueue:
         self._running[ref] = agent
         return True
 
-    def leave(self, ref: RunRef) -> None:
-        """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
-        agent = self._end(ref)
+    def leave(self, ref: RunRef, *, began: bool = True) -> None:
+        """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line.
+
+        One that has not begun, because it had ended or another server has it, does not count as a start of its kind."""
+        agent = self._end(ref, began=began)
         self._outside.discard(ref)
         called = self._called.pop(ref, None)
         if agent is not None:
@@ -181,17 +248,27 @@ class FairQueue:
         """Come back, without waiting: nobody else begins until the number is within its limit again."""
         self._outside.discard(ref)
 
+    def _background_has_room(self, limits: QueueLimits) -> bool:
+        kept = 0 if limits.running < 2 else max(1, limits.running // KEPT_FREE)
+        return len(self._background - self._outside) < limits.running - kept
+
     def _may_run(self, tenant: str, limits: QueueLimits) -> bool:
         return limits.running_per_tenant is None or self._running_of.get(tenant, 0) < limits.running_per_tenant
 
     def _begin(self, ref: RunRef, agent: str | None) -> None:
         self._running[ref] = agent
+        if ref.background:
+            self._background.add(ref)
         self._running_of[ref.tenant] = self._running_of.get(ref.tenant, 0) + 1
 
-    def _end(self, ref: RunRef) -> str | None:
+    def _end(self, ref: RunRef, *, began: bool) -> str | None:
         """Its agent, if it had entered one."""
         if ref not in self._running:
             return None
+        turn, line = self._turns.pop(ref, None), self._lines.get(ref.tenant)
+        if turn is not None and line is not None and not began:
+            line.take_back(ref, *turn)
+        self._background.discard(ref)
         left = self._running_of[ref.tenant] - 1
         if left:
             self._running_of[ref.tenant] = left
@@ -209,11 +286,10 @@ class FairQueue:
                 del self._aside[agent]
 
     def _line_up(self, ref: RunRef, *, first: bool = False) -> None:
-        line = self._lines.setdefault(ref.tenant, deque())
-        if first:
-            line.appendleft(ref)
-        else:
-            line.append(ref)
+        line = self._lines.get(ref.tenant)
+        if line is None:
+            line = self._lines[ref.tenant] = _Line()
+        line.add(ref, self._time(), first=first)
         if ref not in self._known:
             self._remember(ref)
 

@@ -6,13 +6,15 @@ Leaves to the conductor: how the run ended. Leaves to the executor: entering a r
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from app.core.clock import Clock
 from app.events.catalog import Payload, request
 from app.events.catalog.execution import CommandInjected
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.envelope import Event
-from app.events.ports import CommandsSeen, Condition, Draft, Refused
+from app.events.ports import CommandsSeen, Condition, Draft, NotCancelled, Refused
 from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.models.router import error_value
+from app.runtime.job_events import job_ended, job_retry
 from app.runtime.ports import OpenChildren
 from app.runtime.run.control import too_late
 from app.runtime.run.run_log import expect
@@ -29,8 +31,8 @@ _REFUSED: Final = frozenset({"GUARDRAIL_DENIED", "GATE_NOT_PASSED"})
 
 
 class RunEnding:
-    def __init__(self, recorder: Recorder, reader: Reader, children: OpenChildren) -> None:
-        self._recorder, self._reader, self._children = recorder, reader, children
+    def __init__(self, recorder: Recorder, reader: Reader, children: OpenChildren, clock: Clock) -> None:
+        self._recorder, self._reader, self._children, self._clock = recorder, reader, children, clock
         self.evaluation_due: Callable[[], None] = lambda: None
         """Called when a run has ended that its shadow gates are to judge."""
 
@@ -38,7 +40,8 @@ class RunEnding:
         """False if the run is to be entered once more, because a command came that it has not followed.
 
         A run completes only if it has seen all commands that were accepted before: a condition of the append. Those
-        it was entered again for (`tried`) and still did not follow are answered as too late, in the same commit.
+        it was entered again for (`tried`) and still did not follow are answered as too late, in the same commit. A
+        cancel that was accepted before is its end, also if it has its answer or its failure by then.
         """
         control = held.control
         completes = ending[-1].type == request.RequestCompleted.type
@@ -47,20 +50,31 @@ class RunEnding:
             tried |= {command["commandId"] for command in late}
             await self._record_held(scope, await control.take_held())
             return False
-        if isinstance(ending[-1], request.RequestCancelled | request.RequestFailed):
+        retry = None if control.cancelled.is_set() else job_retry(run, ending[-1], self._clock.now_ms())
+        if retry is not None:
+            # Not the end: another attempt follows, and only the last one has the last word.
+            ending = [*ending[:-1], retry]
+        elif isinstance(ending[-1], request.RequestCancelled | request.RequestFailed):
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children, last = await self._end_children(run, held), await control.take_held()
         children += await self._left_open(scope, control.asked)
+        closing = ending if retry is not None else [*ending[:-1], *job_ended(run, ending[-1]), ending[-1]]
         met: list[Condition] = [CommandsSeen(run.id, len(control.known)), *control.evaluations] if completes else []
-        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=met)
+        if not isinstance(ending[-1], request.RequestCancelled):
+            met.append(NotCancelled(run.id))
+        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *closing, conditions=met)
         if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
             await self._record_held(scope, last)
             control.note_stored(run.id, await self._commands_of(scope, run))
             return await self.record(held, run, scope, ending, tried)
+        if isinstance(answer, Refused) and answer.failure.code == "RUN_CANCELLED":
+            await self._record_held(scope, last)
+            return await self.record(held, run, scope, [request.RequestCancelled(by=scope.actor)], tried)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
             failed = request.RequestFailed(error=error_value(answer.failure))
-            answer = await self._recorder.record(scope, *last, *children, failed)
+            answer = await self._recorder.record(scope, *last, *children, *job_ended(run, failed), failed)
         expect(answer)
+        held.retry_at = None if retry is None else retry.next_attempt_at
         if control.evaluations:
             self.evaluation_due()
         return True
@@ -96,6 +110,6 @@ class RunEnding:
         """A parent's subagents end with it. Only a run that was entered before can have others than those of now."""
         children = set(held.control.children)
         if run.started_at is not None:
-            children |= set(await self._children.open_children(held.ref.tenant, run.thread_id))
+            children |= set(await self._children.open_children(held.ref.tenant, run.thread_id, run.id))
         ended = request.RequestCancelled(reason="its parent ended")
         return [PayloadEntry(ended, run_id=child, actor="system") for child in sorted(children)]

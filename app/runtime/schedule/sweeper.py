@@ -61,7 +61,7 @@ class Sweeper:
             except StoreError:
                 continue
             self._more = len(found) == SWEEP_LIMIT
-            self._on_found(RunRef(tenant, thread_id, run_id) for tenant, run_id, thread_id, _ in found)
+            self._on_found(RunRef(tenant, thread, run, background=later) for tenant, run, thread, later in found)
 
     async def _expire_interrupts(self) -> None:
         """What nobody answered in time is answered by the clock, once: an answer that came first wins."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.backends.contract import AgentAnswer, CallRequest, StepFailed
-from app.backends.workflow_contract import FlowValues, Visit
+from app.backends.workflow_contract import FlowValues, Visit, Waiting
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject, present
@@ -157,15 +157,20 @@ class DocumentWork:
         items = self._items(node, values)
         said, roots = await self._said(node, key), values.values()
         outputs: list[Any] = [None] * len(items)
-        waiting = iter(enumerate(items))
+        left, waiting = iter(enumerate(items)), list[Waiting]()
 
         async def work() -> None:
-            for index, item in waiting:
+            for index, item in left:
                 named = {**roots, "item": item, "index": index}
-                outputs[index] = await self._act(node, f"{key}.{index}", values, said, named, item)
+                try:
+                    outputs[index] = await self._act(node, f"{key}.{index}", values, said, named, item)
+                except Waiting as asked:
+                    waiting.append(asked)  # the other items go on
 
         workers = [asyncio.create_task(work()) for _ in range(min(node.spec.concurrency, len(items)))]
         await _all_or_first_failure(workers)
+        if waiting:
+            raise waiting[0]
         return outputs
 
     def _items(self, node: CompiledNode, values: FlowValues) -> list[Any]:
@@ -189,7 +194,7 @@ class DocumentWork:
         said = asked.fill(values.values())
         if isinstance(said, Failure):
             raise NodeFailed(said, repeatable=False)
-        more: JsonObject = {"questions": said["questions"]}
+        more: JsonObject = {"questions": [_named(one) for one in said["questions"]]}
         if spec.kind == "approval":
             if self._ctx.asks_nobody:
                 message = "the conversation asks nobody for approvals"
@@ -209,6 +214,11 @@ class DocumentWork:
             reason = answer.get("reason") or "it was not approved"
             raise NodeFailed(Failure("APPROVAL_DENIED", reason), repeatable=False)
         return present({"decision": answer["decision"], "reason": answer.get("reason"), "by": answered["answeredBy"]})
+
+
+def _named(question: JsonObject) -> JsonObject:
+    """With the id that forms of every client name its answer by; some authors write `key`."""
+    return question if "id" in question or "key" not in question else {"id": question["key"], **question}
 
 
 def _ended(node: CompiledNode, *, repeatable: bool) -> NodeFailed:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.backends.workflow_contract import Visit, Waiting
-from app.core.ids import new_id
+from app.core.ids import Kind, new_id
 from app.core.json import JsonObject
 from app.events.catalog.interrupt import InterruptRaised
 from app.runtime.run.calls_in_flight import CallsInFlight
@@ -17,13 +17,17 @@ class NodeQuestions:
 
     async def ask(self, visit: Visit, kind: str, title: str, seconds: float | None = None, **more: Any) -> JsonObject:
         """The interrupt once it has `answer` or `expired`; until then this raises `Waiting`."""
-        key = key_of(visit)
-        asked = next((one for one in self._log.memo.interrupts if one.get("key") == key), None)
+        asked = self.asked(visit)
         if asked is None:
-            raise await self._calls.call(self._raise(visit, key, kind, title, seconds, more))
+            raise await self._calls.call(self._raise(visit, key_of(visit), kind, title, seconds, more))
         if "answer" not in asked and not asked.get("expired"):
             raise Waiting(asked["interruptId"])
         return asked
+
+    def asked(self, visit: Visit) -> JsonObject | None:
+        """What the visit has asked already."""
+        key = key_of(visit)
+        return next((one for one in self._log.memo.interrupts if one.get("key") == key), None)
 
     async def _raise(
         self, visit: Visit, key: str, kind: str, title: str, seconds: float | None, more: JsonObject
@@ -31,7 +35,7 @@ class NodeQuestions:
         await self._log.begin_step()
         raised = InterruptRaised.model_validate(
             {
-                "interruptId": new_id("timer" if kind == "timer" else "interrupt"),
+                "interruptId": new_id(_id_of(kind, more)),
                 "kind": kind,
                 "title": title,
                 "expiresAt": self._log.expiry(seconds),
@@ -44,3 +48,9 @@ class NodeQuestions:
         await self._log.raise_interrupt(raised)
         self._log.memo.interrupts.append(raised.model_dump(by_alias=True, exclude_none=True))
         return Waiting(raised.interrupt_id)
+
+
+def _id_of(kind: str, more: JsonObject) -> Kind:
+    if kind == "timer":
+        return "timer"
+    return "delivery" if more.get("artifacts") else "interrupt"

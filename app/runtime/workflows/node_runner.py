@@ -13,14 +13,13 @@ from app.backends.workflow_contract import FlowValues, NodeRecord, Visit
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject, present
-from app.core.suspend import Suspended
+from app.core.suspend import Parked, Suspended
 from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent, Signal
 from app.events.catalog.execution import StepCompleted
 from app.events.catalog.interrupt import InterruptExpired
-from app.events.catalog.request import RequestSuspended
 from app.runtime.run.calls_in_flight import CallsInFlight
-from app.runtime.run.run_log import RunLog, expect
+from app.runtime.run.run_log import RunLog
 from app.workspace.compiled import CompiledWorkflow
 from app.workspace.flow_graph import FlowGraph
 
@@ -140,12 +139,10 @@ class NodeRunner:
     async def suspend(self, interrupts: Sequence[str]) -> BaseException:
         """Of a subworkflow the root run is suspended, when all its branches have come to an end."""
         await self._calls.quiet()
-        control = self._log.control
-        if self._log.is_root and control.asked and not control.draining:
-            await self._log.settle()
-            payload = RequestSuspended(waiting_on=list(control.asked))
-            expect(await self._log.recorder.record(self._log.scope, payload))
-        return Suspended(interrupts[0])
+        await self._log.suspend()
+        asked = self._log.control.asked
+        background = all(asked.get(one) for one in interrupts)
+        return Parked(interrupts[0]) if background and not self._log.is_root else Suspended(interrupts[0])
 
 
 def key_of(visit: Visit) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from app.backends.contract import AgentAnswer, StepFailed
+from app.backends.workflow_contract import Waiting
 from app.core.decisions import Deny
 from app.core.errors import Failure
 from app.core.json import JsonObject
@@ -376,8 +377,8 @@ async def _all(tasks: Sequence["asyncio.Task[Any]"]) -> list[Any]:
             task.cancel()
         await asyncio.wait(tasks)
         raise
-    errors = [error for task in tasks if (error := task.exception()) is not None]
-    for error in sorted(errors, key=lambda it: isinstance(it, Suspended)):
+    errors = (error for task in tasks if (error := task.exception()) is not None)
+    for error in sorted(errors, key=lambda it: isinstance(it, Suspended | Waiting)):
         raise error
     return [task.result() for task in tasks]
 

@@ -7,7 +7,7 @@ A phase whose artifacts are missing is blocked: the run waits, without a worker,
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.backends.workflow_contract import FlowValues, Visit
+from app.backends.workflow_contract import FlowValues, Visit, Waiting
 from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure
@@ -22,6 +22,7 @@ from app.runtime.workflows.node_questions import NodeQuestions
 from app.runtime.workflows.node_runner import NodeFailed
 from app.runtime.workflows.persona_answers import parsed
 from app.workspace.compiled import CompiledNode, CompiledSpecPhase, CompiledWorkflow
+from app.workspace.specs.agent import Gate
 
 REVIEW: Final = "review_result_v1"
 _ROUNDS: Final = 10
@@ -56,32 +57,43 @@ class SpecDrivenWork(DocumentWork):
     # -- what it needs -------------------------------------------------------------------------------
 
     async def _required(self, phase: CompiledSpecPhase, visit: Visit) -> JsonObject:
-        names = phase.spec.requires
-        for number in range(1, _ROUNDS + 1):
+        """By name. What is missing is asked for, once in each round; what was asked before is in the log."""
+        names, number = phase.spec.requires, 1
+        while (asked := self._asking.asked(_round(visit, number))) is not None:
+            await self._take(visit.node, asked)
+            number += 1
+        # No artifact is stored between looking and asking, or nobody would answer the question.
+        async with self._ctx.log.control.artifacts:
             found = await self._ctx.artifacts.delivered(names) if names else {}
             missing = [name for name in names if name not in found]
             if not missing:
                 return {name: _shown(data) for name, data in found.items()}
-            await self._ask_for(missing, Visit(f"{visit.node}:requires", number))
-        message = f"the phase {visit.node} was not given {', '.join(missing)}"
-        raise NodeFailed(Failure("ARTIFACT_NOT_DELIVERED", message), repeatable=False)
+            if number > _ROUNDS:
+                raise _not_delivered(visit.node, missing)
+            await self._blocked(visit.node, missing)
+            title = f"The phase {visit.node} needs {', '.join(missing)}."
+            questions = [{"id": name, "question": f"What is the content of {name}?"} for name in missing]
+            asking = _round(visit, number)
+            await self._asking.ask(asking, "question", title[:1000], questions=questions, artifacts=missing)
+        raise AssertionError("a question that is new has no answer")
 
-    async def _ask_for(self, missing: list[str], asking: Visit) -> None:
-        phase, named = asking.node.partition(":")[0], ", ".join(missing)
-        reason = f"missing: {named}"
-        blocked = SpecPhaseBlocked(phase_id=phase, workflow_id=self._flow.name, reason=reason)
-        await self._ctx.record_once(blocked)
-        title = f"The phase {phase} needs {named}."
-        questions = [{"id": name, "question": f"What is the content of {name}?"} for name in missing]
-        answered = await self._asking.ask(asking, "question", title[:1000], questions=questions)
-        if answered.get("expired"):
-            message = f"the phase {phase} was not given {named} in time"
-            raise NodeFailed(Failure("ARTIFACT_NOT_DELIVERED", message), repeatable=False)
-        for name in missing:
-            content = answered["answer"]["answers"].get(name)
+    async def _take(self, phase: str, asked: JsonObject) -> None:
+        """What an answer delivers becomes an artifact of the thread. Raises `Waiting` while there is none."""
+        names = [str(name) for name in asked.get("artifacts") or ()]
+        await self._blocked(phase, names)
+        if asked.get("expired"):
+            raise _not_delivered(phase, names)
+        if "answer" not in asked:
+            raise Waiting(asked["interruptId"])
+        for name in names:
+            content = asked["answer"]["answers"].get(name)
             if content not in (None, ""):
                 text = content if isinstance(content, str) else json.canonical(content).decode()
                 await self._ctx.artifact(name, _mime(name), text.encode())
+
+    async def _blocked(self, phase: str, missing: list[str]) -> None:
+        reason = f"missing: {', '.join(missing)}"
+        await self._ctx.record_once(SpecPhaseBlocked(phase_id=phase, workflow_id=self._flow.name, reason=reason))
 
     # -- what it delivers ----------------------------------------------------------------------------
 
@@ -104,8 +116,19 @@ class SpecDrivenWork(DocumentWork):
                 why = held.message if isinstance(held, Failure) else "it is false"
                 raise _unverified(phase, f"the rule does not hold: {why}")
         verify = phase.spec.verify
+        if verify is not None and verify.evaluator is not None:
+            await self._scored(phase, verify.evaluator, verify.min_score, output)
         if verify is not None and verify.agent is not None:
             await self._reviewed(phase, visit, verify.agent, value, given)
+
+    async def _scored(self, phase: CompiledSpecPhase, evaluator: str, least: float, output: Any) -> None:
+        text = output if isinstance(output, str) else json.canonical(output).decode()
+        gate = Gate(evaluator=evaluator, minScore=least, mode="blocking")
+        verdict = await self._ctx.judge_artifact(phase.spec.id, gate, text)
+        if not verdict["passed"]:
+            why = verdict.get("reason") or verdict.get("error") or "it gave no reason"
+            scored = "no score" if verdict.get("score") is None else f"a score of {verdict['score']:g}"
+            raise _unverified(phase, f"the evaluator {evaluator} gave {scored}: {why[:500]}")
 
     async def _reviewed(self, phase: CompiledSpecPhase, visit: Visit, agent: str, value: Any, given: Any) -> None:
         schema = self._ctx.schemas.document(REVIEW)
@@ -116,6 +139,15 @@ class SpecDrivenWork(DocumentWork):
             raise _unverified(phase, f"{agent} gave no verdict: {answer.text[:300] if not answer.ok else REVIEW}")
         if verdict["verdict"] != "pass":
             raise _unverified(phase, f"{agent} objects: {verdict['feedback'][:500]}")
+
+
+def _round(visit: Visit, number: int) -> Visit:
+    return Visit(f"{visit.node}:requires", number)
+
+
+def _not_delivered(phase: str, names: list[str]) -> NodeFailed:
+    message = f"the phase {phase} was not given {', '.join(names)}"
+    return NodeFailed(Failure("ARTIFACT_NOT_DELIVERED", message), repeatable=False)
 
 
 def _checked(phase: CompiledSpecPhase, validator: Validator, output: Any, code: str) -> Any:

@@ -19,7 +19,16 @@ from app.outside.addresses import AddressPolicy
 from app.outside.files import Rooted, hash_of, tenant_folder
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError
 from app.tools.arithmetic import evaluate
-from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
+from app.tools.contract import (
+    NO_NETWORK,
+    BytesResult,
+    JsonResult,
+    Result,
+    TextResult,
+    Tool,
+    ToolContext,
+    ToolDefinition,
+)
 from app.tools.declared import define
 from app.tools.file_compensation import FileCompensation
 from app.tools.kind import ToolDeps, ToolKind
@@ -243,6 +252,8 @@ class _Fetch:
     policy: AddressPolicy
 
     async def __call__(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        if not ctx.limits.network:
+            return NO_NETWORK
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         deadlines = Deadlines(min(10.0, left), left, left)
         outgoing = OutgoingRequest(
@@ -275,7 +286,7 @@ class _Files:
         return JsonResult({"content": text, "hash": hash_of(content)})
 
     async def list(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
-        names = await asyncio.to_thread(self._root(ctx).names, arguments.get("path", "."))
+        names = await asyncio.to_thread(self._root(ctx).names, arguments.get("path", ctx.limits.folder or "."))
         return names if isinstance(names, Failure) else JsonResult({"names": list(names)})
 
     async def write(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
@@ -315,6 +326,8 @@ class _Files:
         return former
 
     async def notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        if not ctx.limits.writes and arguments["action"] != "list":
+            return Failure("SESSION_CONTROL_DENIED", "the session's filesystemSandbox is read-only")
         return await asyncio.to_thread(self._notes, arguments, ctx)
 
     def _notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
@@ -332,7 +345,8 @@ class _Files:
         return Failure("WRITE_CONFLICT", "the notes keep changing", retryable=True)
 
     def _root(self, ctx: ToolContext) -> Rooted:
-        return Rooted(tenant_folder(self._data, ctx.tenant))
+        # A link beneath the session's folder may lead out of it, within the tenant's files.
+        return Rooted(tenant_folder(self._data, ctx.tenant), links=ctx.limits.folder is None)
 
 
 def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) -> list[JsonObject]:

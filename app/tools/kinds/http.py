@@ -15,7 +15,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError, Reply
-from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
+from app.tools.contract import NO_NETWORK, BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define, plain
 from app.tools.guard import ToolInvalid
 from app.tools.kind import ToolDeps, ToolKind
@@ -24,6 +24,7 @@ from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.templates import Template
 
 _MAX_REDIRECTS: Final = 3
+_NET_SECONDS: Final = 1.0
 _TEXTUAL: Final = ("text/", "application/json", "application/xml", "application/problem+json")
 
 
@@ -63,6 +64,8 @@ class HttpTool:
             raise ToolInvalid(definition.name, "an argument must not choose the host of the URL")
 
     async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        if not ctx.limits.network:
+            return NO_NETWORK
         rendering = Rendering(arguments, self._secret)
         try:
             outgoing = self._outgoing(rendering, arguments, ctx)
@@ -96,7 +99,8 @@ class HttpTool:
         if request.within and not _listed(_host(url), request.within):
             message = "the workspace does not allow calls to this host; `outgoing.hosts` of the Runtime lists those"
             raise RenderingError(Failure("ADDRESS_REFUSED", message))
-        left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
+        # The call's own time limit comes first and says TOOL_TIMEOUT; this one is the net under it.
+        left = max(0.0, ctx.deadline - asyncio.get_running_loop().time()) + _NET_SECONDS
         return OutgoingRequest(
             request.method,
             url,

@@ -9,27 +9,26 @@ whether a call may be repeated is not for a connection to say.
 
 import asyncio
 import contextlib
-import importlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
 
+from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure
 from app.core.json import MAX_VALUES
 from app.core.principal import DEFAULT_TENANT
-from app.outside.addresses import AddressPolicy
 from app.outside.http import HttpClient
-from app.outside.httpx_transport import PinnedTransport
 from app.outside.message_meter import MAX_MESSAGE_BYTES
 from app.tools.complaints import error_text
-from app.tools.kinds.mcp_stdio import stdio_transport
+from app.tools.grants import GrantVault
+from app.tools.kinds.mcp_connect import connect
+from app.tools.kinds.mcp_endpoint import McpEndpoint
+from app.tools.kinds.mcp_faults import ConnectionNotes, connect_fault
 from app.tools.rendering import Rendering, RenderingError, Secret, SecretRedaction
-from app.workspace.templates import tolerant_template
 
 _CLOSE_SECONDS: Final = 6.0  # a process has 2 s to end by itself and 1 s after SIGTERM
-_SSE_IDLE: Final = 300.0
 IDLE_SECONDS: Final = 600.0
 """How long a session without calls stays open."""
 MAX_SESSIONS: Final = 64
@@ -41,29 +40,6 @@ LONGEST_PAUSE: Final = 30.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class McpEndpoint:
-    """Where a server is: a command (stdio) or a URL (streamable HTTP). From workspace files only."""
-
-    name: str
-    command: tuple[str, ...] = ()
-    url: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    private: frozenset[str] = frozenset()
-    """Hosts that may be private addresses."""
-    connect_seconds: float = 10.0
-    call_seconds: float = 60.0
-    sessions: int = 4
-    """Of one tenant."""
-    shared: bool = False
-    """Whether all tenants use the same sessions."""
-    only: frozenset[str] | None = None
-    """When set, the only hosts that it may be reached at."""
-    protocol: str | None = None
-    """When set, the only version of the protocol that may be agreed on with it."""
-
-
 class SessionLost(Exception):
     """The connection is gone. `during_call` says that the server may have begun to act."""
 
@@ -72,18 +48,28 @@ class SessionLost(Exception):
         self.failure, self.during_call = failure, during_call
 
 
-Connect: TypeAlias = Callable[[AsyncExitStack, Callable[[], None]], Awaitable[Any]]
-"""Enters a client into the stack; the second argument is called when the server sends too much at once."""
+Connect: TypeAlias = Callable[[AsyncExitStack, ConnectionNotes], Awaitable[Any]]
+"""Enters a client into the stack, and notes what it notices."""
 
 
 class Sessions:
-    def __init__(self, server: McpEndpoint, client: HttpClient, secret: Secret = lambda _: None) -> None:
+    def __init__(
+        self,
+        server: McpEndpoint,
+        client: HttpClient,
+        secret: Secret = lambda _: None,
+        grants: GrantVault | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.server = server
+        self._grants, self._clock = grants, clock or SystemClock()
         self.secrets = SecretRedaction()
         """Those that the server was given."""
         self._client, self._secret = client, secret
         self._open: dict[str, list[McpSession]] = {}
         self._starting: dict[str, asyncio.Lock] = {}
+        self.first_seen: dict[str, str] = {}
+        """The hash of each tool that an agent has by naming the server, when it was first offered."""
         self._closed = False
         self._down: SessionLost | None = None
         self._pause, self._retry_at = 0.0, 0.0
@@ -138,10 +124,12 @@ class Sessions:
         if self._down is not None and loop.time() < self._retry_at:
             raise SessionLost(self._down.failure)
         await self._make_room()
-        session = McpSession(self.server, self._connect, self.secrets)
+        session = McpSession(self.server, partial(self._connect, key), self.secrets)
         try:
             await session.start()
         except SessionLost as lost:
+            if lost.failure.code == "MCP_LOGIN_REQUIRED":
+                raise  # of this tenant; the server itself is well
             self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)
             self._down, self._retry_at = lost, loop.time() + self._pause
             _log.warning(
@@ -177,9 +165,27 @@ class Sessions:
         if len(self):
             self._sweep_later()
 
-    async def _connect(self, stack: AsyncExitStack, too_large: Callable[[], None]) -> Any:
-        rendering = Rendering({}, self._secret, self.secrets)
-        return await _connect(stack, self.server, self._client, rendering, too_large)
+    async def listing_tenant(self) -> str:
+        """Whose session lists what the server offers: the default tenant's, or another's that is logged in."""
+        if self.server.oauth is None or self._grants is None or self.server.oauth.grant == "clientCredentials":
+            return DEFAULT_TENANT
+        found = await self._grants.table.tenants_of(self.server.name)
+        return DEFAULT_TENANT if DEFAULT_TENANT in found or not found else found[0]
+
+    async def _connect(self, tenant: str, stack: AsyncExitStack, notes: ConnectionNotes) -> Any:
+        rendering, auth = Rendering({}, self._secret, self.secrets), None
+        if self.server.oauth is not None and self._grants is not None:
+            from app.tools.kinds.mcp_oauth import McpOAuthFlow
+            from app.tools.kinds.mcp_tokens import TenantTokens, TokenAuth
+
+            flow = McpOAuthFlow(self.server, self._client, self._secret, self._clock.now_ms)
+            owner = tenant or DEFAULT_TENANT  # of a shared session
+            tokens = TenantTokens(self.server.name, owner, flow, self._grants, self._clock, self.secrets)
+            # Asked before the client is made, so that a missing login is not taken for a server that is away.
+            if isinstance(token := await tokens.token(), Failure):
+                raise SessionLost(token)
+            auth = TokenAuth(tokens, notes.note_refusal)
+        return await connect(stack, self.server, self._client, rendering, notes, auth)
 
     async def _discard(self, key: str, session: "McpSession") -> None:
         found = self._open.get(key, [])
@@ -206,7 +212,7 @@ class McpSession:
         self._end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._client: Any = None
-        self._too_large = False
+        self._notes = ConnectionNotes(self._end_if_begun)
 
     async def start(self) -> None:
         ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -215,16 +221,17 @@ class McpSession:
             client = await asyncio.wait_for(asyncio.shield(ready), self._server.connect_seconds)
         except RenderingError as error:
             raise SessionLost(error.failure) from error
+        except SessionLost:
+            raise
         except Exception as error:
             self.broken = True
             await self.close()
             if ready.done() and not ready.cancelled():
                 ready.exception()
-            if self._too_large:
+            if self._notes.too_large or self._notes.refusal is not None:
                 raise SessionLost(self._lost()) from error
-            what = f"did not answer within {self._server.connect_seconds:g} s"
-            if not isinstance(error, TimeoutError):
-                what = f"cannot be reached ({_cause(error)})"
+            program = self._server.command[0] if self._server.command else None
+            what = connect_fault(error, self._notes, self._server.connect_seconds, program=program)
             raise SessionLost(self._failure(what)) from error
         wanted = self._server.protocol
         if wanted is not None and (agreed := str(client.protocol_version)) != wanted:
@@ -284,7 +291,7 @@ class McpSession:
     async def _live(self, ready: "asyncio.Future[Any]") -> None:
         try:
             async with AsyncExitStack() as stack:
-                client = await self._until_ended(self._connect(stack, self._note_too_large))
+                client = await self._until_ended(self._connect(stack, self._notes))
                 if client is None:
                     return
                 if not ready.done():
@@ -309,14 +316,15 @@ class McpSession:
         finally:
             watch.cancel()
 
-    def _note_too_large(self) -> None:
-        """Whoever waits for the message need not wait for it to time out. Connecting fails by itself."""
-        self._too_large = True
+    def _end_if_begun(self) -> None:
+        """Connecting fails by itself."""
         if self._client is not None:
             self._end.set()
 
     def _lost(self) -> Failure:
-        if not self._too_large:
+        if self._notes.refusal is not None:
+            return self._notes.refusal
+        if not self._notes.too_large:
             return self._failure("broke off")
         limits = f"{MAX_MESSAGE_BYTES:,} bytes or {MAX_VALUES:,} values"
         message = f"The MCP server {self._server.name} sent a message of more than {limits} and was ended."
@@ -334,57 +342,3 @@ class McpSession:
 
     def _timeout(self) -> Failure:
         return Failure("TOOL_TIMEOUT", f"the MCP server {self._server.name} did not answer in time")
-
-
-async def _connect(
-    stack: AsyncExitStack, server: McpEndpoint, http: HttpClient, rendering: Rendering, too_large: Callable[[], None]
-) -> Any:
-    await asyncio.to_thread(_import_client)
-    import httpx2
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
-    transport: Any
-    if server.url is None:
-        env = {name: rendering.text(tolerant_template(value, ())) for name, value in server.env.items()}
-        transport = stdio_transport(
-            server.name,
-            server.command,
-            env,
-            too_large=too_large,
-            secrets=rendering.secrets,
-        )
-    else:
-        headers = {name: rendering.text(tolerant_template(value, ())) for name, value in server.headers.items()}
-        url = rendering.text(tolerant_template(server.url, ()))
-        client = httpx2.AsyncClient(
-            transport=PinnedTransport(
-                http, AddressPolicy(server.private, server.only, proxied=True), too_large=too_large
-            ),
-            headers=headers,
-            timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
-            trust_env=False,
-        )
-        await stack.enter_async_context(client)
-        transport = streamable_http_client(url, http_client=client)
-    return await stack.enter_async_context(Client(transport, read_timeout_seconds=server.call_seconds, cache=None))
-
-
-def _import_client() -> None:
-    """The packages are large: imported on the loop they would hold up everybody else, for seconds on a busy machine."""
-    for name in (
-        "httpx2",
-        "mcp",
-        "mcp_types",
-        "mcp.client.stdio",
-        "mcp.client.streamable_http",
-        "mcp.shared.exceptions",
-    ):
-        importlib.import_module(name)
-
-
-def _cause(error: BaseException) -> str:
-    """The type of what went wrong first: its text may hold anything."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return type(error).__name__

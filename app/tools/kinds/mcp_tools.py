@@ -16,10 +16,11 @@ from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.tools.complaints import error_text
-from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
+from app.tools.contract import NO_NETWORK, BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.guard import ToolInvalid
-from app.tools.kinds.mcp_sessions import McpEndpoint, McpSession, SessionLost, Sessions
+from app.tools.kinds.mcp_endpoint import McpEndpoint
+from app.tools.kinds.mcp_sessions import McpSession, SessionLost, Sessions
 from app.tools.rendering import SecretRedaction
 from app.workspace.compiled import CompiledTool, CompiledWorkspace, Named
 from app.workspace.specs.tool import McpServerSpec
@@ -58,7 +59,7 @@ class McpServer:
     async def offers(self) -> list[Offer] | Failure:
         """What the server offers now, as far as it is allowed."""
         try:
-            async with self._sessions.session() as session:
+            async with self._sessions.session(await self._sessions.listing_tenant()) as session:
                 offers = await _listed(session)
         except SessionLost as lost:
             return lost.failure
@@ -97,11 +98,16 @@ class McpTool:
     seen: dict[str, str] = field(default_factory=dict, repr=False)
 
     async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        if not ctx.limits.network and self.sessions.server.url is not None:
+            return NO_NETWORK
+        if not ctx.limits.writes and ctx.effect != "readonly":
+            # What a server of its own writes cannot be narrowed call by call.
+            return Failure("SESSION_CONTROL_DENIED", "the session's filesystemSandbox is read-only")
         try:
             return await self._once(arguments, ctx)
         except SessionLost as lost:
             # Whoever answers with too much will do so again.
-            if not lost.during_call or lost.failure.code == "OUTPUT_TOO_LARGE":
+            if not lost.during_call or lost.failure.code in ("OUTPUT_TOO_LARGE", "MCP_LOGIN_REQUIRED"):
                 return lost.failure
             if ctx.effect == "unsafe":
                 return Failure("TOOL_FAILED", _UNKNOWN_OUTCOME)
@@ -195,7 +201,9 @@ def _result(answer: "mcp_types.CallToolResult", secrets: SecretRedaction) -> Res
 
 async def offers_of(workspace: CompiledWorkspace, sessions: Mapping[str, Sessions]) -> dict[str, list[Offer] | Failure]:
     """What the servers offer that any tool of the workspace names, asked all at once: each within its own time."""
-    used = sorted({tool.spec.mcp.server for tool in workspace.tools.values() if tool.spec.mcp is not None})
+    named = {tool.spec.mcp.server for tool in workspace.tools.values() if tool.spec.mcp is not None}
+    named |= {one.mcp for agent in workspace.agents.values() for one in agent.mcp_selections}
+    used = sorted(named)
     names = [name for name in used if name in sessions]
     servers = [
         McpServer(sessions[name], allow=frozenset(workspace.mcp_servers[name].spec.tools.allow)) for name in names
@@ -219,15 +227,19 @@ def make_mcp(
     if spec is None or spec.server not in sessions or spec.server not in offered:
         return Failure("TOOL_INVALID", f"{declared.name}: its MCP server does not exist")
     tools = workspace.mcp_servers[spec.server].spec.tools
-    server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=tools.pins)
+    # What was seen first counts until the server ends, also when its tools are made again after an outage.
+    pins = {**sessions[spec.server].first_seen, **tools.pins}
+    server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=pins)
     remote = spec.tool or declared.name
     offers = offered[spec.server]
     if isinstance(offers, Failure):
-        if offers.code != "TOOL_UNAVAILABLE" or declared.spec.input is None:
+        if offers.code not in ("TOOL_UNAVAILABLE", "MCP_LOGIN_REQUIRED") or declared.spec.input is None:
             return offers
         return McpTool(define(declared), remote, tools.pins.get(remote), sessions[spec.server])
     for offer in offers:
         if offer.name == remote:
+            if declared.name not in workspace.tools:
+                sessions[spec.server].first_seen.setdefault(remote, offer.hash)
             made = server.tool(offer, declared.name)
             return replace(made, definition=define(declared, made.definition))
     return Failure("TOOL_UNAVAILABLE", f"{declared.name}: the MCP server {spec.server} offers no {remote!r}")
@@ -251,4 +263,5 @@ def server_of(
         spec.shared,
         only=hosts or None,
         protocol=spec.mcp_protocol_version,
+        oauth=spec.oauth,
     )

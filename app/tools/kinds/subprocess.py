@@ -18,7 +18,7 @@ from app.core.json import JsonObject
 from app.outside import process
 from app.outside.hidden import hidden_from_programs
 from app.outside.process import Finished, ProcessError, ProcessLimits, Program
-from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
+from app.tools.contract import JsonResult, Result, SessionLimits, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.made_files import store_artifacts
@@ -43,6 +43,8 @@ class CommandTemplate:
     """Further folders it may write to, besides the one it runs in."""
     folder: Path | None = None
     """Where a program that is named by a relative path is found."""
+    files: Path | None = None
+    """The folder that `write` is beneath."""
     data: Path | None = None
     """The server's data folder, which no program may read."""
     required: bool = False
@@ -107,8 +109,8 @@ class SubprocessTool:
             stdin,
             env,
             command.read,
-            command.write,
-            command.network,
+            _writable(command, ctx.limits),
+            command.network and ctx.limits.network,
             limits,
             scratch=not command.artifacts,
             required=command.required,
@@ -142,6 +144,20 @@ class SubprocessTool:
             return Failure("TOOL_FAILED", "the program did not write JSON")
 
 
+def _writable(command: CommandTemplate, limits: SessionLimits) -> tuple[Path, ...]:
+    """Besides the folder it runs in, which is its own: what the document allows, narrowed by the session."""
+    if not limits.writes:
+        return ()
+    if limits.folder is None or command.files is None:
+        return command.write
+    within = (command.files / limits.folder).resolve()
+    inside = [place for place in command.write if place.is_relative_to(within)]
+    if any(within != place and within.is_relative_to(place) for place in command.write):
+        within.mkdir(mode=0o700, parents=True, exist_ok=True)
+        inside.append(within)
+    return tuple(inside)
+
+
 def _variables(ctx: ToolContext, left: float) -> dict[str, str]:
     """What a program may know of its call; these names win over those of the document."""
     variables = {"RUN_ID": ctx.run_id, "CALL_ID": ctx.call_id, "TENANT": ctx.tenant, "SECONDS_LEFT": f"{left:.3f}"}
@@ -173,6 +189,7 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
         read=(folder,),
         write=writable,
         folder=folder,
+        files=files,
         data=deps.data,
         required=workspace.runtime.sandbox == "required",
         artifacts=spec.artifacts,

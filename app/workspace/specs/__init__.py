@@ -11,6 +11,7 @@ from app.workspace.specs.others import (
     HookDocument,
     MemoryDocument,
     ScheduleDocument,
+    WebhookDocument,
 )
 from app.workspace.specs.runtime import ProfileDocument, RuntimeDocument
 from app.workspace.specs.tool import McpServerDocument, ToolDocument
@@ -29,4 +30,5 @@ KINDS: Final[dict[str, type[Document]]] = {
     "Guardrail": GuardrailDocument,
     "Evaluator": EvaluatorDocument,
     "Schedule": ScheduleDocument,
+    "Webhook": WebhookDocument,
 }

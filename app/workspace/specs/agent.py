@@ -125,6 +125,25 @@ def _form(value: object) -> str:
     return "entry" if isinstance(value, Subagent | dict) else "name"
 
 
+class McpSelection(Spec):
+    """Tools of an MCP server: those that it offers when the server first asks it, as far as their names fit."""
+
+    mcp: Name
+    match: Annotated[str, Field(min_length=1, max_length=128)] = Field(
+        "*", description="Which of its tools: a name, or a pattern such as `git_*`."
+    )
+    effect: Literal["readonly", "keyed", "unsafe"] = "unsafe"
+    approval: Literal["never", "always"] = "never"
+
+
+def _tool_form(value: object) -> str:
+    return "selection" if isinstance(value, McpSelection | dict) else "name"
+
+
+ToolEntry = Annotated[
+    Annotated[Name, Tag("name")] | Annotated[McpSelection, Tag("selection")], Discriminator(_tool_form)
+]
+
 SubagentEntry = Annotated[Annotated[Name, Tag("name")] | Annotated[Subagent, Tag("entry")], Discriminator(_form)]
 
 
@@ -133,7 +152,7 @@ class AgentSpec(Spec):
     model: Name | None = None
     model_plan: ModelPlan | None = None
     instructions: str = Field("", description="The instructions, or the path of an .md file of the workspace.")
-    tools: tuple[Name, ...] = ()
+    tools: tuple[ToolEntry, ...] = Field((), description="Names of tools, or `{mcp, match}`: tools of an MCP server.")
     skills: tuple[Name, ...] = ()
     subagents: tuple[SubagentEntry, ...] = Field((), description="Names of agents, or `{agent, tools}`.")
     memory: tuple[Name, ...] = ()
@@ -172,6 +191,14 @@ class AgentSpec(Spec):
         if self.model is not None and self.model_plan is not None:
             raise ValueError("give `model` or `modelPlan`, not both")
         return self
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return tuple(entry for entry in self.tools if isinstance(entry, str))
+
+    @property
+    def mcp_selections(self) -> tuple[McpSelection, ...]:
+        return tuple(entry for entry in self.tools if isinstance(entry, McpSelection))
 
     @property
     def subagent_names(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "trust": "Which extensions may be loaded.",
         "outgoing": "Which hosts tools may call.",
         "interrupts": "How long approvals and questions stay open.",
+        "mcp": "What the MCP server at `/mcp` offers as tools.",
         "drainSeconds": "Seconds that runs have to finish when the server stops.",
     },
     "Route": {"agent": "The agent to run.", "workflow": "The workflow to run."},
@@ -94,10 +95,15 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Outgoing": {
         "hosts": "The only hosts that tools may call. Default: every public host.",
+        "webhooks": "The only hosts that webhooks may be sent to. Default: none.",
         "private": "Hosts that may have a private or loopback address. Every other private address is rejected.",
     },
     "Interrupts": {"expiresSeconds": "Seconds until an open approval or question expires."},
     "ProfileSpec": {"models": "For each model name, the fields that this profile replaces; null restores the default."},
+    "ModelGuardrails": {
+        "input": "Guardrails that look at what the client sends.",
+        "output": "Guardrails that look at what the model answers.",
+    },
     "ModelSpec": {
         "provider": "The provider's API: openai (and compatible services), anthropic, gemini, ollama or scripted.",
         "model": "The provider's name for the model.",
@@ -193,11 +199,16 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "retryAfterSeconds": "Value of the Retry-After header.",
         "afterChunks": "Number of chunks before a failure in mid-stream.",
     },
+    "McpSelection": {
+        "mcp": "The MCP server.",
+        "effect": "What a call of these tools may do; the server is not asked.",
+        "approval": "Whether a person is asked before each call.",
+    },
     "AgentSpec": {
         "backend": "The backend that executes the agent: `native` (a model with tools), `plan_work_review` or `echo`.",
         "model": "The agent's model; the short form of `modelPlan`.",
         "modelPlan": "The agent's model, its fallbacks, and the capabilities they must have.",
-        "tools": "Tools that the agent may call. It can call no others.",
+        "tools": "Tools that the agent may call, by name, or tools of an MCP server. It can call no others.",
         "skills": "Skills that the agent may use.",
         "subagents": "Agents that this agent may call like tools.",
         "memory": "Memories that the agent reads and writes.",
@@ -314,9 +325,16 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "SpecArtifact": {
         "name": "The name under which the artifact is stored.",
+        "schema": "What the artifact must be, which is then JSON: a JSON Schema, the id of a published one such as "
+        "`plan_v1`, or the path of a JSON file of the workspace.",
     },
-    "Verification": {
-        "schema": "A JSON Schema that the artifact must fit.",
+    "PhaseVerification": {
+        "schema": "What the artifact must be: a JSON Schema, the id of a published one, or the path of a JSON file of "
+        "the workspace.",
+        "rule": "CEL over `artifact`, `output` and `input`.",
+        "evaluator": "An Evaluator of the workspace that scores the artifact. Without a score it is not verified.",
+        "minScore": "The score that the artifact needs.",
+        "agent": "An agent that answers with review_result_v1.",
     },
     "CompensationSpec": {
         "tool": "The tool that undoes the call.",
@@ -336,6 +354,16 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "sessions": "Maximum number of connections per tenant.",
         "mcpProtocolVersion": "The protocol version that must be agreed on with the server, such as `2025-11-25`. With "
         "any other the server is not used. Default: any that both know.",
+        "oauth": "How Holdfast is authorised at the server (OAuth 2.1). `{}` is enough for most: "
+        "`holdfast mcp login` does the rest.",
+    },
+    "McpOAuth": {
+        "grant": "`authorizationCode`: a person logs in with `holdfast mcp login`, for each tenant. "
+        "`clientCredentials`: nobody has to, the client's own credentials are used.",
+        "clientId": "The client that was registered there by hand. Default: Holdfast registers itself.",
+        "clientSecret": "Its secret.",
+        "issuer": "The only authorization server that is used. Default: the one that the MCP server names.",
+        "scopes": "What to ask for. Default: what the MCP server names.",
     },
     "MemorySpec": {
         "kind": "How records are found: `store` by words, `vector` also by meaning.",
@@ -446,19 +474,32 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "fallbackDigest": "The digest of a former workspace whose agent of the same name answers instead. For "
         "`onFail: fallback`.",
     },
+    "WebhookSpec": {
+        "url": "Where deliveries are sent. The Runtime's `outgoing.webhooks` must list the host.",
+        "events": "Types of events, such as `runtime.request.completed`; `*` matches any text.",
+        "secret": "The secret that signs deliveries: `whsec_` and base64, as `${env:NAME}`.",
+        "tenant": "Whose events are sent.",
+        "agents": "Only events of runs of these agents. Default: every run.",
+        "labels": "Only events of runs that have all of these labels.",
+        "enabled": "Whether anything is sent.",
+    },
     "ScheduleSpec": {
         "everySeconds": "Seconds between runs.",
         "timezone": "The time zone of `cron`.",
         "run": "What to run.",
         "enabled": "Whether the schedule is active.",
-        "overlap": "What happens if the previous run has not ended: skip, or wait.",
-        "maxRuns": "Maximum number of runs in total.",
+        "tenant": "Whose runs they are.",
+        "missed": "What happens after downtime: skip missed times, run once for all of them, or run all.",
+        "overlap": "What happens if the previous run has not ended: skip this time, queue behind it, or cancel it.",
     },
     "ScheduleTarget": {
         "agent": "The agent to run.",
         "workflow": "The workflow to run.",
         "tool": "The tool to call.",
         "input": "Its input.",
+        "priority": "The priority of its runs.",
+        "attempts": "How often a run is tried if it fails with a retryable error.",
+        "timeoutSeconds": "The time limit of one attempt.",
     },
 }
 

@@ -106,6 +106,17 @@ class Breaker(Spec):
     open_seconds: Seconds = 30
 
 
+class ModelGuardrails(Spec):
+    """Guardrails of the runs in which clients use the model without an agent."""
+
+    input: tuple[Name, ...] = ()
+    output: tuple[Name, ...] = ()
+
+    @property
+    def stages(self) -> Mapping[Literal["input", "output"], tuple[str, ...]]:
+        return {"input": self.input, "output": self.output}
+
+
 class ScriptMatch(Spec):
     """All that is given must hold. Texts are compared case-insensitively."""
 
@@ -189,6 +200,12 @@ class ModelSpec(Spec):
     fallbacks: tuple[Name, ...] = ()
     parameters: Parameters = Parameters()
     reasoning: Reasoning = Reasoning()
+    expose: bool = Field(
+        False, description="Whether clients may use the model without an agent, as `model:NAME` under `/v1`."
+    )
+    guardrails: ModelGuardrails = Field(
+        ModelGuardrails(), description="Guardrails of the runs in which clients use it without an agent."
+    )
     script: Script | None = None
     config: JsonMap = Field(default_factory=dict, description="Settings of the provider, passed on unchanged.")
 

@@ -1,4 +1,4 @@
-"""Memory, Hook, Guardrail, Evaluator and Schedule: checked here, given meaning by their rooms."""
+"""Memory, Hook, Guardrail, Evaluator, Schedule and Webhook: checked here, given meaning by their rooms."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 
 from app.workspace.specs.base import (
     Cel,
-    Count,
     Document,
     Entry,
     EnvText,
@@ -16,6 +15,7 @@ from app.workspace.specs.base import (
     KindName,
     Name,
     Seconds,
+    Secret,
     Spec,
     Text,
 )
@@ -108,6 +108,9 @@ class ScheduleTarget(Spec):
     workflow: Name | None = None
     tool: Name | None = None
     input: JsonMap | str = ""
+    priority: Literal["interactive", "background"] = "background"
+    attempts: Annotated[int, Field(ge=1, le=20)] = 1
+    timeout_seconds: Seconds | None = None
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
@@ -118,18 +121,30 @@ class ScheduleTarget(Spec):
 
 class ScheduleSpec(Spec):
     cron: Text | None = Field(None, description="Five cron fields: minute hour day month weekday.")
-    every_seconds: Annotated[float, Field(ge=1)] | None = None
+    every_seconds: Annotated[float, Field(ge=1, le=366 * 86_400)] | None = None
+    at: Text | None = Field(None, description="One time, in ISO 8601 with an offset.")
     timezone: Text = "UTC"
+    tenant: Text = "default"
     run: ScheduleTarget
     enabled: bool = True
-    overlap: Literal["skip", "queue"] = "skip"
-    max_runs: Count | None = None
+    missed: Literal["skip", "once", "all"] = "once"
+    overlap: Literal["skip", "queue", "cancel"] = "skip"
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
-        if (self.cron is None) == (self.every_seconds is None):
-            raise ValueError("give either `cron` or `everySeconds`")
+        if sum(given is not None for given in (self.cron, self.every_seconds, self.at)) != 1:
+            raise ValueError("give one of `cron`, `everySeconds` and `at`")
         return self
+
+
+class WebhookSpec(Spec):
+    url: Text
+    events: tuple[Text, ...] = Field(min_length=1, max_length=50)
+    secret: Secret
+    tenant: Text = "default"
+    agents: tuple[Name, ...] = ()
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    enabled: bool = True
 
 
 class MemoryDocument(Document):
@@ -155,3 +170,8 @@ class EvaluatorDocument(Document):
 class ScheduleDocument(Document):
     kind: Literal["Schedule"]
     spec: ScheduleSpec
+
+
+class WebhookDocument(Document):
+    kind: Literal["Webhook"]
+    spec: WebhookSpec

@@ -125,6 +125,9 @@ class Cli(Spec):
 class Trust(Spec):
     extensions: Literal["disabled", "warn", "enforced"] = "warn"
     publishers: tuple[Text, ...] = ()
+    digests: tuple[Annotated[str, Field(pattern="^[0-9a-f]{64}$")], ...] = Field(
+        (), description="extensions that run in the server instead of the sandbox, by the digest of their files"
+    )
 
 
 class Outgoing(Spec):
@@ -134,6 +137,18 @@ class Outgoing(Spec):
     private: tuple[Text, ...] = Field(
         (), description="hosts that may have a private address, such as an internal server; all others are refused"
     )
+    webhooks: tuple[Text, ...] = Field((), description="the only hosts that webhooks may be sent to; without it none")
+
+
+Names = tuple[Annotated[Text, Field(max_length=64, pattern=r"^[A-Za-z0-9_.*?-]+$")], ...]
+
+
+class McpExposure(Spec):
+    """What clients of `/mcp` may call as tools. An entry is a name, or a pattern such as `git_*`."""
+
+    agents: Names = Field(("*",), description="Agents that are offered. Default: all.")
+    workflows: Names = Field(("*",), description="Workflows that are offered. Default: all.")
+    tools: Names = Field((), description="Tools that are offered without an agent. Default: none.")
 
 
 class Interrupts(Spec):
@@ -168,6 +183,7 @@ class RuntimeSpec(Spec):
     trust: Trust = Trust()
     outgoing: Outgoing = Outgoing()
     interrupts: Interrupts = Interrupts()
+    mcp: McpExposure = Field(McpExposure(), description="What the MCP server at `/mcp` offers.")
     sandbox: Literal["available", "required"] = Field(
         "available", description="`required`: programs are not run on a machine that lacks a part of the sandbox."
     )

@@ -200,6 +200,24 @@ class McpTools(Spec):
     )
 
 
+class McpOAuth(Spec):
+    """How Holdfast is authorised at a remote MCP server: by a person's login, or by credentials of its own."""
+
+    grant: Literal["authorizationCode", "clientCredentials"] = "authorizationCode"
+    client_id: EnvText | None = None
+    client_secret: EnvText | None = None
+    issuer: EnvText | None = Field(None, pattern=r"^(https?://|\$\{env:)")
+    scopes: tuple[Annotated[str, Field(pattern=r"^[!#-\[\]-~]{1,200}$")], ...] = ()
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.grant == "clientCredentials" and (self.client_id is None or self.client_secret is None):
+            raise ValueError("the grant `clientCredentials` needs `clientId` and `clientSecret`")
+        if self.client_secret is not None and (self.client_id is None or self.issuer is None):
+            raise ValueError("`clientSecret` needs `clientId`, and `issuer`: the secret is sent to that server only")
+        return self
+
+
 class McpServerSpec(Spec):
     command: tuple[Text, ...] = ()
     url: EnvText | None = Field(None, pattern=r"^(https?://|\$\{env:)")
@@ -211,6 +229,7 @@ class McpServerSpec(Spec):
     sessions: Annotated[int, Field(ge=1, le=64)] = Field(4, description="connections of one tenant at once")
     shared: bool = Field(False, description="Whether all tenants share connections and processes.")
     mcp_protocol_version: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
+    oauth: McpOAuth | None = None
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
@@ -220,6 +239,10 @@ class McpServerSpec(Spec):
             raise ValueError("`env` belongs to a server with `command`")
         if self.headers and self.command:
             raise ValueError("`headers` belong to a server with `url`")
+        if self.oauth is not None and self.url is None:
+            raise ValueError("`oauth` belongs to a server with `url`")
+        if self.oauth is not None and "authorization" in {name.lower() for name in self.headers}:
+            raise ValueError("give either `oauth` or the header Authorization")
         return self
 
 

@@ -96,6 +96,8 @@ class Subworkflows(Spec):
     max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 3
 
 
+SchemaName = Annotated[str, Field(min_length=1, max_length=500)]
+"""The id of a published schema, or the path of a JSON file of the workspace."""
 ArtifactName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\x00-\\x1f][^\\x00-\\x1f]*$")]
 
 
@@ -103,20 +105,24 @@ class SpecArtifact(Spec):
     """What a phase delivers: a name, and what it must be."""
 
     name: ArtifactName
-    schema_: JsonMap | None = Field(None, alias="schema", description="A JSON Schema; the artifact is then JSON.")
+    schema_: JsonMap | SchemaName | None = Field(None, alias="schema")
 
 
-class Verification(Spec):
+class PhaseVerification(Spec):
     """How the artifact of a phase is checked; all that is given must hold."""
 
-    schema_: JsonMap | None = Field(None, alias="schema")
-    rule: Cel | None = Field(None, description="CEL over `artifact`, `output` and `input`.")
-    agent: Name | None = Field(None, description="An agent that answers with review_result_v1.")
+    schema_: JsonMap | SchemaName | None = Field(None, alias="schema")
+    rule: Cel | None = None
+    evaluator: Name | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] = 1.0
+    agent: Name | None = None
 
     @model_validator(mode="after")
     def _says_how(self) -> Self:
-        if not self.model_fields_set:
-            raise ValueError("give `schema`, `rule` or `agent`")
+        if not self.model_fields_set - {"min_score"}:
+            raise ValueError("give `schema`, `rule`, `evaluator` or `agent`")
+        if self.evaluator is None and "min_score" in self.model_fields_set:
+            raise ValueError("`minScore` belongs to `evaluator`")
         return self
 
 
@@ -127,7 +133,7 @@ class SpecPhase(Spec):
     ref: Annotated[str, Field(pattern=r"^(agents|skills|workflows)\..+$")]
     requires: tuple[ArtifactName, ...] = Field((), max_length=20)
     artifact: SpecArtifact | None = None
-    verify: Verification | None = None
+    verify: PhaseVerification | None = None
 
     @model_validator(mode="after")
     def _verifies_something(self) -> Self:

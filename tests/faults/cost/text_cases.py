@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
-from app.core.expressions import Expression, compile_expression, compile_open_expression
+from app.core.expressions import Expression, compile_expression
 from app.tools.contract import ToolDefinition, ToolRequest
 from app.tools.guard import Guard
 from app.tools.repair import repair_text
@@ -207,12 +207,11 @@ def expression(draw: Draw) -> Case:
         "s": "a" * draw.count(1, 1_000_000),
         "m": draw.one(({f"k{n}": n for n in range(items)}, {"k": {"k": {"k": list(range(items))}}})),
     }
-    is_open = draw.chance(0.3)
-    return Case(f"{source[:80]} over {items} items", lambda: _evaluated(source, args, is_open))
+    return Case(f"{source[:80]} over {items} items", lambda: _evaluated(source, args))
 
 
-def _evaluated(source: str, args: dict[str, Any], is_open: bool) -> str:
-    made = compile_open_expression(source) if is_open else compile_expression(source, {"args": "map"})
+def _evaluated(source: str, args: dict[str, Any]) -> str:
+    made = compile_expression(source, {"args": "map"})
     if not isinstance(made, Expression):
         return "refused"
     answer = made.evaluate(dict.fromkeys(made.variables, args))

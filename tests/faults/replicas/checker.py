@@ -26,12 +26,15 @@ class Verdict:
     inexact: list[str] = field(default_factory=list)
     """Readers whose transcript is not what is stored."""
 
+    def counts(self) -> dict[str, int]:
+        return {
+            "acknowledged": self.acknowledged, "events": self.events, "taken over": self.takeovers,
+            "lost": len(self.lost), "doubled": len(self.doubled), "stuck": len(self.stuck),
+            "broken": len(self.broken), "inexact streams": len(self.inexact),
+        }  # fmt: skip
+
     def __str__(self) -> str:
-        return (
-            f"{self.acknowledged} acknowledged, {self.events} events, {self.takeovers} taken over, "
-            f"{len(self.lost)} lost, {len(self.doubled)} doubled, {len(self.stuck)} stuck, {len(self.broken)} broken, "
-            f"{len(self.inexact)} inexact streams"
-        )
+        return ", ".join(f"{count} {name}" for name, count in self.counts().items())
 
     def assert_sound(self) -> None:
         wrong = {name: getattr(self, name) for name in ("lost", "stuck", "doubled", "broken", "inexact")}

@@ -37,6 +37,11 @@ class TeamClient:
         self.wishes: list[Wish] = []
         self.retries = 0
 
+    @property
+    def is_waiting(self) -> bool:
+        """For the end of a run that a server has acknowledged."""
+        return bool(self.wishes) and self.wishes[-1].run_id is not None and self.wishes[-1].end is None
+
     def _url(self) -> str:
         return self._chance.choice(self._urls)
 

@@ -14,14 +14,19 @@ class FaultyProxy:
         self._open = asyncio.Event()
         self._open.set()
 
+        self.port = 0
+
     async def start(self) -> "FaultyProxy":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        """Also again after `refuse`, at the same address."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
-    @property
-    def port(self) -> int:
+    def refuse(self) -> None:
+        """Nothing takes connections at this address, and those that there are end."""
         assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
+        self._server.close()
+        self.cut()
 
     def cut(self) -> None:
         """Every connection ends at once, without a goodbye."""

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.databases import create_database
-from tests.faults.conftest import Report
 from tests.faults.replicas.checker import Verdict, all_ended, check
 from tests.faults.replicas.clients import TeamClient
 from tests.faults.replicas.fleet import Fleet
 from tests.faults.replicas.standby import Standby
+from tests.faults.replicas.tally import Tally
 from tests.faults.witness import Witness
 from tests.postgres import PostgresServer, running_postgres
 
@@ -24,7 +24,7 @@ SETTLED_SECONDS = 40.0
 """Leases of 2 s, a poll of 5 s, suspects that are tried one at a time, and a busy machine."""
 
 SHARE = float(os.environ.get("FAULTS_SHARE", "1"))
-"""Of the 1,000 faults, for a shorter run: `FAULTS_SHARE=0.1 make faults`."""
+"""Of the 1,000 faults and the 5 fail-overs, for a shorter run: `FAULTS_SHARE=0.1 make faults`."""
 FULL = {bus: max(4, round(count * SHARE)) for bus, count in (("postgres", 400), ("nats", 400), ("local", 200))}
 
 
@@ -48,26 +48,33 @@ def own_postgres() -> Iterator[PostgresServer]:
     ],
 )
 async def test_three_servers_under_load_and_faults(
-    own_postgres: PostgresServer, witness: Witness, tmp_path: Path, report: Report, bus: str, faults: int
+    own_postgres: PostgresServer, witness: Witness, tmp_path: Path, tally: Tally, bus: str, faults: int
 ) -> None:
     chance = random.Random(f"{bus} {faults}")
     await create_database(own_postgres, "fleet")
     async with Fleet(tmp_path, witness.workspace, own_postgres, "fleet", bus).running() as fleet:
         async with _load(fleet, own_postgres) as clients:
+            tally.begin(fleet, clients, faults)
             for _ in range(faults):
-                await asyncio.sleep(chance.uniform(0.1, 0.8))  # the random moment is the fault itself
+                await asyncio.sleep(chance.uniform(0.1, 0.6))  # the random moment is the fault itself
+                tally.before_fault()
                 await fleet.fault(chance)
+                tally.after_fault()
+            await fleet.all_up()
             await asyncio.sleep(0.5)
-        verdict = await _judge(fleet, clients, witness, own_postgres, report)
+        verdict = await _judge(fleet, clients, witness, own_postgres, tally)
         assert verdict.acknowledged > faults
+        tally.assert_work_was_hit()
 
 
 @pytest.mark.requirement("G1", "PX-4")
 @pytest.mark.parametrize(
-    "times", [pytest.param(5, marks=[pytest.mark.faults, pytest.mark.timeout(1800)])], ids="{}-times".format
+    "times",
+    [pytest.param(max(1, round(5 * SHARE)), marks=[pytest.mark.faults, pytest.mark.timeout(1800)])],
+    ids="{}-times".format,
 )
 async def test_a_standby_that_takes_over_has_everything_that_was_acknowledged(
-    witness: Witness, tmp_path: Path, report: Report, times: int
+    witness: Witness, tmp_path: Path, tally: Tally, times: int
 ) -> None:
     """The primary waits for the standby (`synchronous_standby_names`) and is killed under load."""
     for n in range(times):
@@ -81,12 +88,15 @@ async def test_a_standby_that_takes_over_has_everything_that_was_acknowledged(
                 place.mkdir()
                 async with Fleet(place, witness.workspace, primary, "fleet", "postgres").running() as fleet:
                     async with _load(fleet, standby) as clients:
+                        tally.begin(fleet, clients, 1)
                         await asyncio.sleep(2.0 + n / 10)
                         await asyncio.to_thread(primary.stop, "KILL")
                         await standby.promote()
+                        tally.before_fault()
                         fleet.move_to(standby)
+                        tally.after_fault()
                         await asyncio.sleep(3.0)
-                    await _judge(fleet, clients, witness, standby, report)
+                    await _judge(fleet, clients, witness, standby, tally)
             finally:
                 standby.stop("QUIT")
 
@@ -111,13 +121,13 @@ async def _load(fleet: Fleet, postgres: PostgresServer) -> AsyncIterator[list[Te
 
 
 async def _judge(
-    fleet: Fleet, clients: list[TeamClient], witness: Witness, postgres: PostgresServer, report: Report
+    fleet: Fleet, clients: list[TeamClient], witness: Witness, postgres: PostgresServer, tally: Tally
 ) -> Verdict:
     wishes = [wish for client in clients for wish in client.wishes]
     runs = {wish.run_id for wish in wishes}
     acted = [(one.run_id, one.call_id, one.key) for one in witness.executions() if one.run_id in runs]
     verdict = await check(postgres.url("fleet"), wishes, acted)
-    said = ", ".join(f"{count} {name}" for name, count in sorted(fleet.faults.items()))
-    report(f"{verdict}; {sum(client.retries for client in clients)} retries; {said}")
+    tally.keep(verdict)
     verdict.assert_sound()
+    fleet.kept.assert_sound()
     return verdict

@@ -21,7 +21,7 @@ from tests.waiting import until
 
 
 async def _next(socket: ClientConnection) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         frame: dict[str, Any] = json.loads(await socket.recv())
         return frame
 

@@ -101,7 +101,13 @@ def test_a_plain_route_and_a_websocket_need_a_permission_too() -> None:
 
 
 def test_only_health_readiness_and_the_front_page_are_open() -> None:
-    assert {route for route, needs in NEEDS.items() if needs == OPEN} == {"GET /", "GET /healthz", "GET /readyz"}
+    assert {route for route, needs in NEEDS.items() if needs == OPEN} == {
+        "GET /",
+        "GET /console",
+        "GET /console/{}",
+        "GET /healthz",
+        "GET /readyz",
+    }
 
 
 def test_the_workspace_of_the_defaults_needs_no_key(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ async def _raw(server: AuthServer, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
         writer.write(request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await reader.read()
     except ConnectionResetError:
         return b""
@@ -172,6 +172,64 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
                 assert b"BODY_TIMEOUT" in answer
 
 
+GROUPS = {
+    "/api/runs": b'"code":"BODY_TIMEOUT"',
+    "/api/webhooks": b'"code":"BODY_TIMEOUT"',
+    "/api/sessions": b'"status":"error"',
+    "/api/projects": b'"code":"body_timeout"',
+    "/v1/chat/completions": b'"code":"body_timeout"',
+    "/v1/responses": b'"code":"body_timeout"',
+    "/v1/embeddings": b'"code":"body_timeout"',
+    "/langgraph/runs/wait": b'"detail":',
+    "/langgraph/threads/t/commands": b'"detail":',
+    "/langgraph/store/items/search": b'"detail":',
+    "/mcp": b'"jsonrpc":"2.0"',
+    "/agui/echo": b'"code":"BODY_TIMEOUT"',
+    "/a2a/echo": b'"jsonrpc":"2.0"',
+    "/a2a/echo/message:send": b'"details":',
+}
+"""One route of each protocol that takes a body, and a piece of how it says no."""
+
+
+@pytest.mark.requirement("S9")
+async def test_a_client_that_sends_its_body_slowly_is_cut_off_by_every_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.3)
+    async with open_auth_server(tmp_path) as server:
+        key = await server.key("system")
+
+        address = urlsplit(server.url)
+
+        async def send(path: str, *, on_and_on: bool) -> bytes:
+            """The beginning of a body that is allowed, and then nothing, or a byte now and then. A server that closes
+            while it is sent something may take its answer with it."""
+            head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
+            head += "content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(f"{head}content-length: 1000\r\n\r\n{{".encode())
+            answered = asyncio.ensure_future(reader.read())
+            try:
+                async with asyncio.timeout(30):
+                    while on_and_on and not answered.done():
+                        writer.write(b" ")
+                        await asyncio.wait({answered}, timeout=0.02)
+                    return await answered
+            except ConnectionResetError:
+                return b"HTTP/1.1 408 closed"
+            finally:
+                answered.cancel()
+                writer.close()
+
+        silent = dict(zip(GROUPS, await asyncio.gather(*(send(path, on_and_on=False) for path in GROUPS)), strict=True))
+        slow = await asyncio.gather(*(send(path, on_and_on=True) for path in GROUPS))
+        for path, words in GROUPS.items():
+            assert b" 408 " in silent[path].split(b"\r\n")[0], (path, silent[path])
+            assert words in silent[path], (path, silent[path])
+        assert all(b" 408 " in answer.split(b"\r\n")[0] for answer in slow), slow
+        assert (await (await server.caller()).get("/api/threads")).json()["items"] == []
+
+
 @pytest.mark.requirement("S9", "G14")
 async def test_a_caller_that_asks_too_often_learns_when_to_come_back(tmp_path: Path) -> None:
     async with open_auth_server(tmp_path, rate_per_key=1) as server:
@@ -183,6 +241,10 @@ async def test_a_caller_that_asks_too_often_learns_when_to_come_back(tmp_path: P
         assert int(refused[0].headers["retry-after"]) >= 1
         assert (await other.get("/api/threads")).status_code == 200
         assert (await busy.post(f"/api/runs/{run['id']}/cancel")).status_code == 200
+        place = f"/langgraph/threads/{run['threadId']}/runs/{run['id']}"
+        while (await busy.get(place)).status_code != 429:
+            pass
+        assert (await busy.post(f"{place}/cancel")).status_code == 202
         assert (await busy.get("/healthz")).status_code == 200
 
 
@@ -264,7 +326,7 @@ async def test_an_event_stream_ends_when_its_reader_s_key_does(tmp_path: Path, m
         body = {"agent": "echo", "input": "x"}
         thread = (await admin.post("/api/runs", params={"wait": 10}, json=body)).json()["threadId"]
         reader = server.client({"authorization": f"Bearer {made['key']}"})
-        async with asyncio.timeout(10), reader.stream("GET", f"/api/threads/{thread}/stream") as stream:
+        async with asyncio.timeout(30), reader.stream("GET", f"/api/threads/{thread}/stream") as stream:
             lines = stream.aiter_lines()
             assert any([line.startswith("event: ") async for line in _until_blank(lines)])
             await admin.delete(f"/api/keys/{made['id']}")
@@ -346,7 +408,7 @@ async def test_headers_in_small_pieces_that_never_end_are_answered(tmp_path: Pat
         for number in range(60):
             writer.write(b"x-%d: %b\r\n" % (number, b"n" * 1000))
             await writer.drain()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert b" 431 " in (await reader.read()).split(b"\r\n")[0]
         writer.close()
 
@@ -363,6 +425,6 @@ async def test_the_end_of_the_headers_may_come_in_two_pieces_before_a_large_body
         # A request of our own goes through in between, so that the first piece was read by itself.
         assert (await server.client().get("/healthz")).status_code == 200
         writer.write(b"\n" + body)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert b" 202 " in (await reader.read()).split(b"\r\n")[0]
         writer.close()

@@ -33,7 +33,7 @@ async def client(server: InProcessServer) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def _next(socket: ClientConnection) -> dict[str, Any]:
-    frame: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 10))
+    frame: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 30))
     return frame
 
 

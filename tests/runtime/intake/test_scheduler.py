@@ -42,6 +42,9 @@ class Notes:
     def wake(self, tenant: str, thread_id: str, run_id: str, accepted: AcceptedRun | None = None) -> None:
         self.asked.append(("wake", run_id))
 
+    def wake_later(self, tenant: str, run: Run) -> None:
+        self.asked.append(("wake later", run.id))
+
     def stop(self, tenant: str, run_id: str) -> None:
         self.asked.append(("stop", run_id))
 

@@ -145,7 +145,7 @@ async def test_deleting_a_thread_ends_its_runs_in_the_same_commit(holdfast: Hold
     queued = await holdfast.service.submit(LOCAL, Submission("echo", "later", thread_id=thread.id))
     assert isinstance(queued, Run)
     assert isinstance(await holdfast.threads.delete(LOCAL, thread.id), Thread)
-    await asyncio.wait_for(holdfast.executor.idle(), 5)
+    await asyncio.wait_for(holdfast.executor.idle(), 30)
     events = await holdfast.store.reader.events("default", thread.id, 0, 100)
     ends = [(event.type, event.run_id) for event in events][-5:]
     assert ends == [
@@ -172,7 +172,7 @@ async def test_runs_submitted_while_their_thread_is_deleted_end_or_are_refused(h
     answers = await asyncio.gather(*submissions[:10], holdfast.threads.delete(LOCAL, thread.id), *submissions[10:])
     assert isinstance(answers[10], Thread)
     assert {_code(a) for a in answers if isinstance(a, Rejected)} <= {"THREAD_DELETED"}
-    await asyncio.wait_for(holdfast.executor.idle(), 5)
+    await asyncio.wait_for(holdfast.executor.idle(), 30)
     for status in ("queued", "running", "waiting"):
         assert await holdfast.store.reader.runs("default", thread_id=thread.id, status=status) == []
 

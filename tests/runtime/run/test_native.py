@@ -310,7 +310,7 @@ async def test_a_question_waits_for_its_answer_and_costs_no_worker(settings: Set
     async with opened(settings, space, backends={"echo": Asking()}) as holdfast:
         run = await submit(holdfast, "echo", "go")
         asked = await waiting(holdfast, run)
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
         await holdfast.interrupts.answer(LOCAL, asked.id, {"answers": {"way": "left"}})
         assert (await ended(holdfast, run)).output == "going left"
 

@@ -43,7 +43,7 @@ class Sayer:
 
 
 async def ended(settings: Settings, say: Callable[[Context], Awaitable[str]]) -> Run:
-    async with asyncio.timeout(20), open_holdfast(settings, backends={"echo": Sayer(say)}) as holdfast:
+    async with asyncio.timeout(30), open_holdfast(settings, backends={"echo": Sayer(say)}) as holdfast:
         submitted = await holdfast.service.submit(LOCAL, Submission("echo", "hello"))
         assert isinstance(submitted, Run)
         while True:
@@ -92,7 +92,7 @@ async def test_an_answer_that_was_ready_is_kept_when_what_follows_cannot_be_stor
     shutil.copytree(shipped("workspaces") / "demo", root)
     (root / "models" / "asked.yaml").write_text(ASKED)
     chosen = settings.model_copy(update={"workspace": root})
-    async with asyncio.timeout(20), open_holdfast(chosen, backends={"native": Asker()}) as holdfast:
+    async with asyncio.timeout(30), open_holdfast(chosen, backends={"native": Asker()}) as holdfast:
         run = await holdfast.service.submit(LOCAL, Submission("asker", "hello"))
         assert isinstance(run, Run)
         await holdfast.executor.idle()

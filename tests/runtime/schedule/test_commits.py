@@ -91,7 +91,7 @@ async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
         first = await commits.until(request.RequestQueued.type)
         assert first[-2:] == [request.RequestQueued.type, request.RequestStarted.type]
         assert run.status == "queued", "whoever submitted it is shown what was accepted"
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
 
 
 async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings: Settings, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings:
         stored = await commits.until(model.ModelRequested.type)
         assert stored[:3] == [AdapterEvent.type, model.ModelNegotiated.type, model.ModelRequested.type]
         assert stored[3] == AdapterEvent.type, "the handoff comes first, a piece of the answer last"
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
 
 
 async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
@@ -116,7 +116,7 @@ async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
             model.ModelRequested.type,
         ]
         await holdfast.lifecycle.cancel(LOCAL, run.id)
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
 
 
 async def test_the_last_answer_and_the_end_are_one_commit(settings: Settings, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_a_cancel_after_the_answer_loses_neither(settings: Settings, tmp_p
 async def test_the_run_ends_with_the_held_answer_as_it_is_stored(settings: Settings, tmp_path: Path) -> None:
     async with started(settings, tmp_path) as holdfast:
         run = await submit(holdfast, "worker", "hello")
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
         events = await holdfast.store.reader.run_events("default", run.id, 0, 100)
         [answer] = [event.payload["text"] for event in events if event.type == model.ModelCompleted.type]
         assert "sk-ant" not in answer
@@ -164,7 +164,7 @@ async def test_a_refused_submission_gives_its_place_back(settings: Settings, tmp
         second = Submission("worker", "bye", idempotency_key="once", body_hash="two")
         await holdfast.service.submit(LOCAL, first)
         assert isinstance(await holdfast.service.submit(LOCAL, second), Rejected)
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
         assert holdfast.executor.running == 0
 
 
@@ -174,5 +174,5 @@ async def test_a_submission_that_meets_a_broken_store_gives_its_place_back(setti
         with pytest.raises(StorageDown):
             await submit(holdfast, "worker", "hello")
         holdfast.store.log._down = None
-        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
         assert holdfast.executor.running == 0

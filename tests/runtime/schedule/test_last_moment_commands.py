@@ -1,5 +1,6 @@
 """Commands that are accepted while a run gives its last answer: followed, or answered as too late."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ spec:
   script:
     rules:
       - {match: {contains: "be quick"}, reply: {text: "quickly"}}
+      - {match: {contains: "fail please"}, fail: {status: 400, message: as asked}}
       - {match: {contains: slowly}, reply: {chunks: ["one ", "two ", "three ", "four"], chunkDelaySeconds: 0.2}}
     default: {text: "You said: {{ input }}"}
 ---
@@ -107,6 +109,37 @@ async def test_steering_between_the_answer_and_the_end_gives_one_more_turn(
         types = [event.type for event in events]
         assert types.count("runtime.model.completed") == 2, "the first answer was not asked for again"
         assert types.count("runtime.request.started") == 1 and "runtime.request.resumed" not in types
+
+
+@pytest.mark.requirement("G7", "CM-3")
+@pytest.mark.parametrize("replica", ["here", "elsewhere"])
+@pytest.mark.parametrize("text", ["hello", "fail please"])
+async def test_a_cancel_between_the_answer_and_the_end_is_the_end(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replica: str, text: str
+) -> None:
+    """Whoever is told that the run will be cancelled finds it cancelled, also if it had its answer, or had failed."""
+    async with opened(settings, workspace(tmp_path)) as holdfast:
+        if replica == "elsewhere":
+            monkeypatch.setattr(holdfast.executor, "stop", lambda tenant, run_id: None)
+        accepted: list[Any] = []
+
+        async def cancel(run_id: str) -> None:
+            accepted.append(await holdfast.lifecycle.cancel(LOCAL, run_id))
+
+        async def cancel_beside(run_id: str) -> None:
+            await asyncio.shield(asyncio.ensure_future(cancel(run_id)))  # the run's own task may be what it ends
+
+        at_the_very_end(holdfast, monkeypatch, cancel_beside)
+        run = await submit(holdfast, "worker", text)
+        events = await events_until(holdfast, run)
+        await until(lambda: bool(accepted), 30)
+        (answer,) = accepted
+        assert isinstance(answer, Run) and answer.cancel_requested_at is not None
+        types = [event.type for event in events]
+        assert types[-1] == "runtime.request.cancelled"
+        assert types.count("runtime.model.completed") == (text == "hello"), "what was said is kept"
+        again = await holdfast.lifecycle.cancel(LOCAL, run.id)
+        assert isinstance(again, Run) and again.status == "cancelled"
 
 
 @pytest.mark.requirement("HK-26")

@@ -30,6 +30,82 @@ def test_tenants_take_turns_however_many_runs_each_has() -> None:
     assert [found.tenant for found in taken(queue)] == ["loud", "quiet"] * 3
 
 
+def background(tenant: str, number: int) -> RunRef:
+    return RunRef(tenant, f"thr_{number}", f"run_{tenant}_b{number}", background=True)
+
+
+def test_interactive_runs_go_first_and_background_ones_are_not_starved() -> None:
+    now = [0.0]
+    queue = FairQueue(QueueLimits(running=1), now=lambda: now[0])
+    order: list[str] = []
+
+    def work(count: int) -> None:
+        for _ in range(count):
+            found = queue.take()
+            assert found is not None
+            order.append("b" if found.background else "i")
+            queue.leave(found)
+
+    for number in range(4):
+        queue.offer(background("a", number))
+    for number in range(20):
+        queue.offer(wanted("a", number))
+    work(5)
+    assert order == ["i"] * 5, "a background run that has not waited long lets every interactive one pass"
+    now[0] = 15.0
+    work(9)
+    assert order[5:] == ["b", "i", "i", "i", "b", "i", "i", "i", "b"], "then one start in four is its own"
+    work(10)
+    assert sorted(order) == ["b"] * 4 + ["i"] * 20
+
+
+def test_a_run_that_did_not_begin_counts_as_nobody_s_turn() -> None:
+    """On several servers most that a server knows of have begun at another one when their turn comes."""
+    now = [0.0]
+    queue = FairQueue(QueueLimits(running=1), now=lambda: now[0])
+    for number in range(30):
+        queue.offer(background("a", number))
+        queue.offer(wanted("a", number))
+    now[0] = 15.0
+    order: list[str] = []
+    taken = Counter[bool]()
+    while (found := queue.take()) is not None:
+        taken[found.background] += 1
+        begins = taken[found.background] % 3 == 0
+        order += ["b" if found.background else "i"] if begins else []
+        queue.leave(found, began=begins)
+    assert order == ["i", "i", "i", "b"] * 3 + ["i"] + ["b"] * 7
+
+
+def test_a_run_that_steps_aside_for_its_agent_has_not_had_its_turn() -> None:
+    now = [0.0]
+    queue = FairQueue(QueueLimits(running=2), of_agent=lambda agent: 0 if agent == "busy" else None, now=lambda: now[0])
+    queue.offer(background("a", 0))
+    for number in range(5):
+        queue.offer(wanted("a", number))
+    now[0] = 15.0
+    order: list[str] = []
+    while (found := queue.take()) is not None:
+        if queue.enter(found, "busy" if found.run_id in ("run_a_0", "run_a_1") else "free"):
+            order.append("b" if found.background else "i")
+            queue.leave(found)
+    assert order == ["i", "i", "i", "b"]
+
+
+def test_background_runs_leave_places_free_for_interactive_ones_and_tenants_still_take_turns() -> None:
+    queue = FairQueue(QueueLimits(running=16))
+    for number in range(40):
+        queue.offer(background("loud", number))
+    queue.offer(background("quiet", 0))
+    started = list(taken(queue))
+    assert len(started) == 14 and started[1].tenant == "quiet"
+    queue.offer(wanted("loud", 0))
+    queue.offer(wanted("quiet", 1))
+    assert {found.tenant for found in taken(queue)} == {"loud", "quiet"}
+    queue.leave(started[0])
+    assert [found.background for found in taken(queue)] == [True]
+
+
 def test_a_tenant_s_runs_keep_their_order() -> None:
     queue = FairQueue(QueueLimits(running=10))
     mine = [wanted("a", number) for number in range(10)]

@@ -34,7 +34,7 @@ async def test_a_deleted_thread_is_purged_when_its_days_are_over(settings: Setti
         assert await _kind(holdfast, made.id) is Thread
     clock.advance(31 * DAY_MS / 1000)
     async with open_holdfast(settings, clock=clock) as holdfast:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await _kind(holdfast, made.id) is not Tombstone:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)  # the purge runs in the background and notifies nobody
 
@@ -49,7 +49,7 @@ def _workspace(folder: Path, retention: str) -> Path:
 
 
 async def _becomes(holdfast: Holdfast, thread_id: str, done: Callable[[Thread | Tombstone | None], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not done(await holdfast.store.reader.thread("default", thread_id)):  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # what runs in the background notifies nobody
 

@@ -11,6 +11,7 @@ from app.core import json
 from app.views.ui.projection import LANES, Projection, project
 from app.views.ui.sequence import sequence_violations
 from app.views.ui.validation import list_issues
+from tests.examples import examples
 from tests.views.ui.test_validation import event
 
 pytestmark = pytest.mark.requirement("LC-4")
@@ -81,7 +82,7 @@ foreign = st.lists(
 
 
 @given(foreign)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_foreign_events_of_any_shape_are_checked_and_projected(events: list[Any]) -> None:
     list_issues(events)
     sequence_violations(events)
@@ -91,7 +92,7 @@ def test_foreign_events_of_any_shape_are_checked_and_projected(events: list[Any]
 
 
 @given(streams(), st.integers(0, 25))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_projecting_in_two_parts_equals_projecting_at_once(events: list[dict[str, Any]], cut: int) -> None:
     whole = project(events)
     first = Projection()
@@ -104,7 +105,7 @@ def test_projecting_in_two_parts_equals_projecting_at_once(events: list[dict[str
 
 
 @given(streams(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_order_of_arrival_and_repeats_do_not_matter(events: list[dict[str, Any]], random: Any) -> None:
     shuffled = [*events, *copy.deepcopy(events)]
     random.shuffle(shuffled)
@@ -112,7 +113,7 @@ def test_order_of_arrival_and_repeats_do_not_matter(events: list[dict[str, Any]]
 
 
 @given(streams(), st.integers(1, 23))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @pytest.mark.requirement("LC-5")
 def test_a_lost_event_makes_the_state_stale_until_a_snapshot_restores_the_whole(
     events: list[dict[str, Any]], lost: int

@@ -11,6 +11,9 @@ from tests.workspace.broken.case import (
 from tests.workspace.building import AGENT, RUNTIME, document
 
 REFERENCES = [
+    Case(
+        "an agent with the name of a route", "NAME_RESERVED", A, 4, {A: document("Agent", "extensions", "model: main")}
+    ),
     Case("an unknown default agent", "AGENT_UNKNOWN", R, 6, {R: RUNTIME.replace("helper", "helpr")}),
     Case(
         "an unknown routed agent",

@@ -2,17 +2,15 @@
 
 from typing import Any
 
-from langgraph.graph.state import StateGraph
 from langgraph.pregel import Pregel
 
 from app.backends.bridge import Bridge, bridging
-from app.backends.contract import Context, Result, Resume, StepFailed
+from app.backends.contract import Context, Result, Resume
 from app.backends.kinds.langgraph.built_graphs import BuiltGraphs
 from app.backends.kinds.langgraph.chat import GateModel, agent_tools
 from app.backends.kinds.langgraph.edges import edge_graph
+from app.backends.kinds.langgraph.own_graph import own_graph
 from app.backends.kinds.langgraph.session import GraphSession
-from app.core.errors import Failure
-from app.workspace.entry_loader import load_nearest
 
 
 class LangGraphBackend:
@@ -44,18 +42,9 @@ class LangGraphBackend:
     def _loop(self, bridge: Bridge) -> Pregel[Any, Any, Any, Any]:
         from langchain.agents import create_agent
 
-        return create_agent(GateModel(), agent_tools(bridge), system_prompt=bridge.ctx.instructions or None)
+        return create_agent(
+            GateModel(), agent_tools(bridge.tools.values()), system_prompt=bridge.ctx.instructions or None
+        )
 
     def _loaded(self, bridge: Bridge, entry: str) -> Pregel[Any, Any, Any, Any]:
-        """The workspace's own code, read when the agent first runs; its models and tools are found by the run."""
-        found = load_nearest(entry, bridge.ctx.workspace.files)
-        if isinstance(found, Failure):
-            raise StepFailed(found)
-        if not isinstance(found, Pregel | StateGraph) and callable(found):
-            found = found(GateModel(), agent_tools(bridge))
-        if isinstance(found, StateGraph):
-            found = found.compile()
-        if not isinstance(found, Pregel):
-            message = f"{entry} is a {type(found).__name__}; it must be a graph, or a function (model, tools) -> graph."
-            raise StepFailed(Failure("BACKEND_CONFIG_INVALID", message))
-        return found
+        return own_graph(entry, bridge.ctx.workspace.files, agent_tools(bridge.tools.values()))

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from app.backends.bridge import UNLISTED, Bridge, current_bridge
-from app.backends.contract import CallOptions, CallRequest, CallResult, ExtraTool, ModelAnswer
+from app.backends.contract import CallOptions, CallRequest, CallResult, ExtraTool, ModelAnswer, ToolSpecView
 from app.core.json import JsonObject
 
 GATE: Final = "holdfast_gate"
@@ -93,11 +93,10 @@ def _value(result: CallResult) -> Any:
     return result.output if result.ok else result.content
 
 
-def agent_tools(bridge: Bridge) -> list[BaseTool]:
+def agent_tools(tools: Iterable[ToolSpecView]) -> list[BaseTool]:
     """The agent's tools, and the one that takes calls of tools that do not exist."""
     found: list[BaseTool] = [
-        GateTool(name=tool.name, description=tool.description, args_schema=dict(tool.input))
-        for tool in bridge.tools.values()
+        GateTool(name=tool.name, description=tool.description, args_schema=dict(tool.input)) for tool in tools
     ]
     return [*found, GateTool(name=UNLISTED, description="Any tool that does not exist.", args_schema=_FREE)]
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from app.backends.contract import Backend, BackendKind
 from app.backends.workflow_contract import WorkflowAdapter, WorkflowAdapterKind
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.base import Entry, Name, Spec, Text
 
 
@@ -47,6 +48,12 @@ def _make_adapter() -> WorkflowAdapter:
     return LangGraphAdapter()
 
 
+def _nodes_of(agent: CompiledAgent, workspace: CompiledWorkspace) -> frozenset[str] | None:
+    from app.backends.kinds.langgraph.own_graph import node_names
+
+    return node_names(agent, workspace)
+
+
 WORKFLOWS: Final = WorkflowAdapterKind(
     name="langgraph", make=_make_adapter, extra="langgraph", module="langgraph.graph"
 )
@@ -60,4 +67,5 @@ KIND: Final = BackendKind(
     module="langgraph.graph",
     needs_model=False,
     runs_edges=True,
+    nodes_of=_nodes_of,
 )

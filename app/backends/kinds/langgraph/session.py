@@ -19,6 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.constants import START
 from langgraph.pregel import Pregel
 from langgraph.types import Command, Interrupt
 from langsmith.run_helpers import tracing_context
@@ -31,12 +32,16 @@ from app.backends.kinds.langgraph.state import keep, restored
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.views.state_updates import split_state
 
 MAX_SIGNAL: Final = 8 * 1024
 """Bytes of a node's update that its signal repeats; the whole is in the calls that made it, and in the state."""
 _CONCURRENCY: Final = 16
 """Nodes of one run that work at the same time."""
 _MESSAGES: Final = "messages"
+_BEFORE: Final = "langgraph.interruptBefore"
+_AFTER: Final = "langgraph.interruptAfter"
+"""Labels of a run with the nodes at which its client wants it to stop, or `*`."""
 
 _threads: Final = ThreadPoolExecutor(64, thread_name_prefix="holdfast-graph")
 """For nodes that are plain functions. They block while a model answers; the loop's own threads must not."""
@@ -54,6 +59,8 @@ class GraphSession:
         record_tools(self._graph)
         self._asked: Counter[str] = Counter()
         self._begun = False
+        self._stopped = 0
+        """How often the run has stopped at a node because its client wanted it to."""
         self.first: Mapping[str, Any] = {}
         """What the state of a thread's first run begins with, where it has no value for it."""
 
@@ -72,9 +79,12 @@ class GraphSession:
         with tracing_context(enabled=False):
             while True:
                 asked = await self._stream(given)
-                if not asked:
+                if asked:
+                    given = Command(resume=await self._answers(asked))
+                elif not await self._goes_on():
                     break
-                given = Command(resume=await self._answers(asked))
+                else:
+                    given = None
             values = await self._values()
         if self._keeps_state:
             await self._keep(values)
@@ -87,11 +97,15 @@ class GraphSession:
         begun, self._begun = self._begun, True
         before: list[BaseMessage] = []
         if not begun:
-            kept = restored(self._ctx.state) if self._keeps_state else {}
+            base, updates = split_state(self._ctx.state)
+            kept = restored(base) if self._keeps_state else {}
             for name, value in self.first.items():
                 kept[name] = {**value, **kept.get(name, {})} if isinstance(value, Mapping) else kept.get(name, value)
             if kept:
                 await self._seed(kept)
+            if updates and self._keeps_state:
+                await self._apply(updates, START)
+                kept = await self._values()
             if not kept.get(_MESSAGES):
                 before = [to_langchain(message) for message in self._ctx.history]
         key, channels = self._options.get("inputKey"), self._graph.channels
@@ -109,6 +123,19 @@ class GraphSession:
         versions = {name: self._saver.get_next_version(None, None) for name in known}
         checkpoint["channel_values"], checkpoint["channel_versions"] = known, dict(versions)
         await self._saver.aput(self._config, checkpoint, {"source": "input", "step": -1, "parents": {}}, versions)
+
+    async def _apply(self, updates: Sequence[Mapping[str, Any]], by: str | None = None) -> None:
+        """What clients set of the state, by the graph's own rules for its channels; as node `by` if they name none."""
+        nodes = self._graph.nodes
+        for update in updates if isinstance(updates, Sequence) else ():
+            if not isinstance(update, Mapping) or not isinstance(update.get("values"), Mapping):
+                continue  # whoever answers for a graph may send anything
+            values = {name: value for name, value in update["values"].items() if name in self._graph.channels}
+            node = update.get("asNode")
+            if node is not None and node not in nodes:
+                raise StepFailed(Failure("BACKEND_CONFIG_INVALID", f"The graph has no node {str(node)[:100]!r}."))
+            if values:
+                await self._graph.aupdate_state(self._config, values, as_node=node or by)
 
     async def _values(self) -> dict[str, Any]:
         found = await self._graph.aget_state(self._config)
@@ -135,7 +162,13 @@ class GraphSession:
         """Runs until the graph ends or asks; the questions by the node that asked."""
         asked: list[tuple[str, Interrupt]] = []
         stream = self._graph.astream(
-            given, self._config, stream_mode=["updates", "custom"], subgraphs=True, durability="exit"
+            given,
+            self._config,
+            stream_mode=["updates", "custom"],
+            subgraphs=True,
+            durability="exit",
+            interrupt_before=self._stops(_BEFORE),
+            interrupt_after=self._stops(_AFTER),
         )
         async for namespace, mode, data in stream:
             self._bridge.check()
@@ -149,6 +182,30 @@ class GraphSession:
                     await self._completed(_names(namespace), node, update)
         return asked
 
+    def _stops(self, label: str) -> Any:
+        named = self._ctx.request.labels.get(label)
+        return named if named in (None, "*") else named.split(",")
+
+    async def _goes_on(self) -> bool:
+        """Whether the graph stopped at a node, and was told to go on; what was set meanwhile is applied."""
+        if self._stops(_BEFORE) is None and self._stops(_AFTER) is None:
+            return False
+        following = list((await self._graph.aget_state(self._config)).next)
+        if not following:
+            return False
+        self._stopped += 1
+        question: JsonObject = {
+            "id": "breakpoint",
+            "question": f"The run stops before {', '.join(following)}.",
+            "value": {"next": following},
+        }
+        title = f"Stopped before {', '.join(following)}"
+        answers = await self._bridge.start(self._ctx.ask(title[:200], [question], key=f"breakpoint:{self._stopped}"))
+        said = answers.get("breakpoint")  # where an older server kept the updates
+        older = said.get("updates") if isinstance(said, dict) else None
+        await self._apply(answers.get("updates") or older or ())
+        return True
+
     async def _completed(self, namespace: list[str], node: str, update: Any) -> None:
         shown = plain(update)
         size = len(json.canonical(shown))
@@ -158,15 +215,19 @@ class GraphSession:
         await self._ctx.emit("agent.node.completed", nodeId=node, workflowId=self._ctx.agent, **fields)
 
     async def _answers(self, asked: Sequence[tuple[str, Interrupt]]) -> Any:
-        """All questions of a step are asked at once; the answers are by the interrupt's id, which is new each time."""
+        """All questions of a step are asked at once; the answers are by the interrupt's id, which is new each time.
+        With an answer comes what was set of the state meanwhile."""
         tasks = [self._bridge.start(self._ask(interrupt.value)) for _, interrupt in asked]
         await asyncio.wait(tasks)
         self._bridge.check()
-        answers = {interrupt.id: task.result() for (_, interrupt), task in zip(asked, tasks, strict=True)}
+        given = [task.result() for task in tasks]
+        await self._apply([update for _, updates in given for update in updates])
+        answers = {interrupt.id: answer for (_, interrupt), (answer, _) in zip(asked, given, strict=True)}
         return answers if len(answers) > 1 else next(iter(answers.values()))
 
     def _ask(self, value: Any) -> Any:
-        """`interrupt(value)` as a question of the run; the graph's own ids are random, so the value is the key."""
+        """`interrupt(value)` as a question of the run, answered with a value and with updates of the state. The graph's
+        own ids are random, so the value is the key."""
         shown = plain(value)
         content = hashlib.sha256(json.canonical(shown)).hexdigest()[:32]
         self._asked[content] += 1
@@ -185,9 +246,9 @@ class GraphSession:
         )
         question: JsonObject = {"id": "answer", "question": shown if isinstance(shown, str) else title, "value": shown}
 
-        async def ask() -> Any:
+        async def ask() -> tuple[Any, list[JsonObject]]:
             answers = await self._ctx.ask(title[:200], [question], key=key)
-            return answers.get("answer", answers)
+            return answers.get("answer", answers), answers.get("updates") or []
 
         return ask()
 

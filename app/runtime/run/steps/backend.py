@@ -18,7 +18,7 @@ from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.request import DEFAULT_MODE
 from app.events.ports import StoreError
-from app.runtime.run.approvals import Approvals, session_grants, with_approval_policy
+from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.context import Brief, RunContext
 from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
@@ -27,6 +27,7 @@ from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_log import CutOff, Superseded
 from app.runtime.run.steps.memory import before_finalize
 from app.runtime.run.steps.run_scope import RunScope
+from app.runtime.run.steps.verification import judge_artifact
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
 from app.runtime.run.voice import Voice
 from app.tools.contract import CallScope as ToolScope
@@ -108,12 +109,12 @@ async def _stored(output: Output, context: RunContext) -> Output:
 def _handoff(run_scope: RunScope, context: RunContext) -> BuiltHandoff:
     agent, plan = run_scope.agent, run_scope.asked.get("modelPlan")
     model = plan["model"] if plan else agent.model_plan.primary if agent.model_plan is not None else None
-    subagents = frozenset(agent.subagents)
-    asked = subagents if run_scope.workflow is not None else context.tools & subagents
+    subagents, offered = frozenset(agent.subagents), context.offered
+    asked = subagents if run_scope.workflow is not None else offered & subagents
     return BuiltHandoff(
         run_scope.backend.kind,
         model_ref=model,
-        tools=sorted(context.tools if run_scope.workflow is not None else context.tools - subagents),
+        tools=sorted(context.tools if run_scope.workflow is not None else offered - subagents),
         subagents=sorted(asked),
     )
 
@@ -125,17 +126,17 @@ def make_context(run_scope: RunScope) -> RunContext:
     models = models_of(run_scope)
     hooks, guardrails = run_scope.hooks, run_scope.guardrails
     artifacts = RunArtifacts(log, services.reader, services.files)
+    wanted = ToolScope(log.run_id, allowed, log.scope.tenant, writes=run_scope.writes)
+    # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
+    scope = with_session_controls(wanted, run_scope.asked, run_scope.toolset.gateway.registry)
     ports = ToolPorts(
         partial(_put_blob, run_scope),
         load,
         hook=hooks.of_a_call if hooks.concern_tools else None,
-        ask_model=partial(_mend, models, gateway, allowed),
+        ask_model=partial(_mend, models, gateway, scope.offered),
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=artifacts.of_a_tool,
     )
-    wanted = ToolScope(log.run_id, allowed, log.scope.tenant, writes=run_scope.writes)
-    # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
-    scope = with_approval_policy(wanted, run_scope.asked, run_scope.toolset.gateway.registry)
     submitted_by = run_scope.family[0].actor if run_scope.family else None
     grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
     tools = run_scope.tools = ToolCalls(
@@ -165,6 +166,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         Voice(log, services.secrets, guardrails),
         partial(before_finalize, run_scope) if agent.spec.memory else None,
         partial(run_scope.run_child, run_scope),
+        partial(judge_artifact, run_scope),
     )
     gates = services.gates.of(run_scope.workspace, agent)
     run_scope.context, run_scope.models, run_scope.gates = context, models, gates
@@ -283,11 +285,11 @@ async def _ask_as_tool(run_scope: RunScope, name: str, given: Any, call_id: str)
 
 
 async def _mend(
-    models: ModelCalls, gateway: Gateway, allowed: frozenset[str], call: ToolRequest, complaint: str
+    models: ModelCalls, gateway: Gateway, offered: frozenset[str], call: ToolRequest, complaint: str
 ) -> Proposal | None:
     """One round in which the model may correct a refused call; whatever it proposes is checked again."""
     known = gateway.registry.find(call.name)
-    if known is None or call.name not in allowed:
+    if known is None or call.name not in offered:
         return None
     wrong = call.raw if call.raw is not None else json.dumps(call.arguments).decode()
     messages: list[JsonObject] = [

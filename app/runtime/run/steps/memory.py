@@ -11,6 +11,7 @@ from typing import Any, Final
 from app.events.catalog import Payload
 from app.events.catalog import memory as facts
 from app.events.catalog.memory import MemoryHook
+from app.events.catalog.tool import ToolResulted
 from app.events.catalog.values import ErrorValue
 from app.events.recorder import PayloadEntry
 from app.events.salted import FORGOTTEN, salted
@@ -29,6 +30,10 @@ _READ_AT: Final[Mapping[MemoryHook, str]] = {
     "read-before-plan": "beforePlan",
     "read-before-finalize": "beforeFinalize",
 }
+
+
+_LATEST: Final = 2**62
+_PAGE: Final = 200
 
 
 async def recall(run_scope: RunScope) -> None:
@@ -58,10 +63,13 @@ async def learn(run_scope: RunScope) -> None:
     if not memories or _recorded(run_scope, "write-after-run"):
         return
     assert run_scope.output is not None and run_scope.tools is not None
+    by_user = _is_users(run_scope)
+    heard = _tools_heard(run_scope, run_scope.tools.used)
     said = Said(
         text_of(run_scope.given),
         run_scope.output.text,
-        _tools_heard(run_scope, run_scope.tools.used),
+        heard if by_user or heard else await _tools_of_thread(run_scope),
+        by_user,
         given_event=next((e.id for e in run_scope.family if e.run_id == run_scope.run.id), None),
     )
 
@@ -72,13 +80,16 @@ async def learn(run_scope: RunScope) -> None:
         said,
         f"run:{run_scope.run.id}",
         lent.check,
-        run_scope.recalled,
+        run_scope.stale,
         lent.embeddings,
+        run_scope.log.send_held,
     )
     entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook="write-after-run"), *lent.spent()]
     for one in learned:
         entries += _learned_events(one)
-    await run_scope.log.record(*entries)
+    # The run's end usually follows at once, in the same commit. Learning again with the same key stores nothing twice.
+    if run_scope.log.hold(*entries) is None:
+        await run_scope.log.record(*entries)
 
 
 async def recalled_at(run_scope: RunScope, hook: MemoryHook, query: str) -> str:
@@ -89,18 +100,25 @@ async def recalled_at(run_scope: RunScope, hook: MemoryHook, query: str) -> str:
     if _recorded(run_scope, hook):
         stored = run_scope.log.memo.facts.get(facts.MemoryRecallCompleted.type, ())
         found = [payload for payload in stored if payload.get("hook") == hook]
-        run_scope.recalled += [record for payload in found for record in payload["recordIds"]]
+        known = [record for payload in found for record in payload["recordIds"]]
+        run_scope.recalled += known
+        run_scope.stale += known
         return _joined([_context(payload["context"]) for payload in found])
     lent = _lent(run_scope)
     recalled = await run_scope.services.memory.recall(
         identity_of(run_scope), memories, query, frozenset(run_scope.recalled), lent.embeddings
     )
-    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook=hook), *lent.spent()]
+    spent = lent.spent()
+    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook=hook), *spent]
     for one in recalled:
         one = _with_failure(one, run_scope.workspace.memories[one.memory], lent)
         entries += _recalled_events(one, hook, run_scope.workspace.memories[one.memory])
         run_scope.recalled += one.record_ids
-    await run_scope.log.record(*entries)
+        run_scope.stale += one.stale
+    if hook == "read-before-plan" and not spent:
+        await run_scope.log.open_with(*entries)  # in the log before a model is given any of it
+    else:
+        await run_scope.log.record(*entries)
     return _joined([one.context for one in recalled])
 
 
@@ -110,7 +128,7 @@ def _lent(run_scope: RunScope) -> RunMemory:
         services, scope = run_scope.services, run_scope.log.scope
         embeddings = None
         if services.embedder is not None:
-            embeddings = EmbeddingCalls(services.embedder, run_scope.workspace.models, run_scope.budget)
+            embeddings = EmbeddingCalls(services.embedder, run_scope.workspace.models, run_scope.budget, scope.tenant)
         run_scope.memory_access = RunMemory(run_scope.guardrails, embeddings)
         services.memory_runs.enter(scope.tenant, run_scope.run.id, run_scope.memory_access)
     return run_scope.memory_access
@@ -138,6 +156,34 @@ def _tools_heard(run_scope: RunScope, used: set[str]) -> frozenset[str]:
     """The tools whose output the model saw, in this run or in the history; those of memory itself do not count."""
     heard = used | {str(said.get("name")) for said in run_scope.history if said["role"] == "tool"}
     return frozenset(heard - memory_tools_of(run_scope.workspace))
+
+
+def _is_users(run_scope: RunScope) -> bool:
+    """Whether the input is what the user wrote. That of a subagent or of a workflow's step was written by a model,
+    unless it hands on the user's own words."""
+    if run_scope.run.parent_run_id is None:
+        return True
+    asked = run_scope.family[0].payload.get("input") if run_scope.family else None
+    words = text_of(run_scope.given)
+    return words == text_of(asked) or _contains(asked, words)
+
+
+def _contains(value: Any, words: str) -> bool:
+    if isinstance(value, Mapping):
+        return any(_contains(one, words) for one in value.values())
+    return any(_contains(one, words) for one in value) if isinstance(value, list) else value == words
+
+
+async def _tools_of_thread(run_scope: RunScope) -> frozenset[str]:
+    """What a model wrote to another may come from any tool that answered in the thread."""
+    scope, own = run_scope.log.scope, memory_tools_of(run_scope.workspace)
+    after, found = 0, set[str]()
+    while page := await run_scope.services.reader.events_of(
+        scope.tenant, scope.thread_id, [ToolResulted.type], after, _LATEST, _PAGE
+    ):
+        after = page[-1].seq
+        found |= {str(event.payload["tool"]) for event in page}
+    return frozenset(found - own)
 
 
 def _memories(run_scope: RunScope) -> list[CompiledMemory]:

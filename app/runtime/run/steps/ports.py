@@ -3,13 +3,13 @@
 Every one can be added, left out and replaced alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from app.memory.contract import Embeddings, Recalled, RunIdentity, Said
 from app.memory.governance import Check
 from app.memory.service import Learned
-from app.policy.gates import AgentGates
+from app.policy.gates import AgentGates, ScoredBy
 from app.workspace.compiled import CompiledAgent, CompiledMemory, CompiledWorkspace
 
 _NO_GATES: Final = AgentGates()
@@ -18,6 +18,10 @@ _NO_GATES: Final = AgentGates()
 class GateCatalog(Protocol):
     def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
         """The gates that an agent's answers pass, or are judged by afterwards."""
+        ...
+
+    def evaluators(self, workspace: CompiledWorkspace) -> Mapping[str, ScoredBy]:
+        """All evaluators of the workspace, by name."""
         ...
 
 
@@ -42,14 +46,19 @@ class Memory(Protocol):
         check: Check | None,
         used: Sequence[str],
         embeddings: Embeddings | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Sequence[Learned]:
-        """Offer what a run said as candidates. Given the same key again, nothing is stored again."""
+        """Offer what a run said as candidates. Given the same key again, nothing is stored again. `before` is called
+        before anything is appended, so that what it appends is stored in the same commit."""
         ...
 
 
 class NoGates:
     def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
         return _NO_GATES
+
+    def evaluators(self, workspace: CompiledWorkspace) -> Mapping[str, ScoredBy]:
+        return {}
 
 
 class NoMemory:
@@ -72,5 +81,6 @@ class NoMemory:
         check: Check | None,
         used: Sequence[str],
         embeddings: Embeddings | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Sequence[Learned]:
         return ()

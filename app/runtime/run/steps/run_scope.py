@@ -104,6 +104,8 @@ class RunScope:
     """What it lends to memory; None for an agent without."""
     recalled: list[str] = field(default_factory=list)
     """The memory records that the run has got so far."""
+    stale: list[str] = field(default_factory=list)
+    """Those of them whose use is to be recorded."""
     finalized: bool = False
     """Whether memory was asked before the final answer."""
     tools: ToolCalls | None = None

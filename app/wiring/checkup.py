@@ -1,7 +1,8 @@
-"""The checks of `holdfast doctor`: one function per subject, each returning results with a remedy.
+"""The checks of `holdfast doctor` and `/api/doctor`: one function per subject, each returning results with a remedy.
 
 The checks change nothing: no migration, no lock, no call to a provider that costs money. They connect to MCP servers
-and, behind a proxy or with a CA file, also to the hosts of models. `doctor` prints the results.
+and, behind a proxy or with a CA file, also to the hosts of models. Leaves to others: whether a server runs, and
+printing the results (`cli.doctor`), doing it for a running server (`server_checkup`).
 """
 
 import asyncio
@@ -14,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from app.cli.client import open_client
-from app.core import json
 from app.core.errors import Failure
 from app.core.settings import Settings
 from app.events.ports import StoreError
 from app.outside.process import MISSING
 from app.outside.sandbox_report import sandbox_status
 from app.wiring.kinds import kind_catalog
-from app.wiring.upkeep import database_state, pgvector_version, running_server
+from app.wiring.upkeep import database_state, pgvector_version, stored_grants
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import read_folder
@@ -36,7 +35,6 @@ NO_DISK_BYTES: Final = 100 * 1024**2
 FEW_FILES: Final = 4096
 """Fewer open files than this is a warning; each connection is a file."""
 SKEW_SECONDS: Final = 5.0
-_NETWORK_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,6 @@ class CheckResult:
 
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[CheckResult]:
     found = [CheckResult("settings", "ok", "valid")]
-    found += await _server(settings)
     found += await _database(settings)
     found += _workspace(settings, environ)
     found += await _vectors(settings)
@@ -62,41 +59,6 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[CheckR
     found += _limits(settings)
     found.append(await _sandbox(settings))
     return found
-
-
-async def _server(settings: Settings) -> list[CheckResult]:
-    """Check the server that uses the data folder, if any; with Postgres its URL is unknown."""
-    running = running_server(settings)
-    if running is None:
-        return [CheckResult("server", "ok", "no server is using this data folder")]
-    url = running.get("url")
-    if url is None:
-        return [
-            CheckResult(
-                "server",
-                "warning",
-                "a process uses the data folder but does not listen",
-                "Wait until it has started, or find it with `fuser` on the folder's lock file.",
-            )
-        ]
-    try:
-        async with open_client(url, None) as client:
-            started = time.time()
-            answer = await client.get("/readyz", timeout=_NETWORK_SECONDS)
-    except Exception as error:
-        return [
-            CheckResult(
-                "server",
-                "wrong",
-                f"{url} does not respond: {type(error).__name__}",
-                "Check its log. Stop it with SIGTERM and start it again.",
-            )
-        ]
-    if answer.status_code != 200:
-        code = json.loads(answer.content).get("code")
-        return [CheckResult("server", "wrong", f"{url} is not ready: {code}", f"See docs/errors.md#{code}.")]
-    took = (time.time() - started) * 1000
-    return [CheckResult("server", "ok", f"{url} is ready, responded in {took:.0f} ms")]
 
 
 async def _database(settings: Settings) -> list[CheckResult]:
@@ -217,6 +179,9 @@ async def _vectors(settings: Settings) -> list[CheckResult]:
     return [CheckResult("memory", "ok", f"Postgres offers pgvector {version}")]
 
 
+_REMEDIES: Final = {"MCP_LOGIN_REQUIRED": "Log in, for each tenant that uses it."}
+
+
 async def _mcp_servers(settings: Settings) -> list[CheckResult]:
     """Connect to each MCP server and list its tools; no tool is called."""
     folder = settings.workspace
@@ -226,8 +191,9 @@ async def _mcp_servers(settings: Settings) -> list[CheckResult]:
     from app.wiring.kinds import http_client, mcp_tools
 
     client, names = http_client(settings), sorted(result.workspace.mcp_servers)
+    grants = await stored_grants(settings, result.workspace)
     try:
-        tried = await asyncio.gather(*(mcp_tools(result.workspace, name, client) for name in names))
+        tried = await asyncio.gather(*(mcp_tools(result.workspace, name, client, grants) for name in names))
     finally:
         await client.close()
     return [
@@ -235,7 +201,8 @@ async def _mcp_servers(settings: Settings) -> list[CheckResult]:
             "mcp",
             "wrong",
             offered.message,
-            f"Start the server, or correct McpServer/{name}. Until then calls of its tools fail.",
+            f"{_REMEDIES.get(offered.code, f'Start the server, or correct McpServer/{name}.')} "
+            "Until then calls of its tools fail.",
         )
         if isinstance(offered, Failure)
         else CheckResult("mcp", "ok", f"the MCP server {name} offers {len(offered)} tools")

@@ -1,0 +1,1 @@
+"""What acts by itself on the log: followers, webhooks and schedules."""

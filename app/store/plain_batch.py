@@ -1,0 +1,70 @@
+"""The batch that a streamed answer writes again and again: events that move counters and nothing else.
+
+Everything that it looks at is in memory, and everything that it writes goes into four tables. Leaves to others: any
+batch with a condition, a blob, a change of a record, or a thread that has to be looked up.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from app.events.ports import Answer, Appended, Command
+from app.store.decide import ThreadHead, decide
+from app.store.engine import Row, Tx
+from app.store.event_rows import add_rows
+from app.store.materialize import Accepted, fromhex
+from app.views.records import FOLDED
+
+
+def plain_heads(
+    commands: Sequence[Command], hot: Mapping[tuple[str, str], ThreadHead], disturbed: int | None
+) -> dict[tuple[str, str], ThreadHead] | None:
+    """The heads of such a batch; None for any other one. They are as they were when nobody else had written since."""
+    if disturbed is None:
+        return None
+    heads: dict[tuple[str, str], ThreadHead] = {}
+    for command in commands:
+        place = (command.tenant, command.thread_id)
+        head = hot.get(place)
+        if command.conditions or head is None or head.seen < disturbed or head.key is None:
+            return None
+        runs, fence = head.records.runs, command.fence
+        if fence is not None and fence.run_id not in runs:
+            return None
+        for draft in command.drafts:
+            if draft.type in FOLDED or draft.run_id not in runs or draft.blobs:
+                return None
+        heads[place] = head
+    return heads
+
+
+async def append_plain(
+    tx: Tx, commands: Sequence[Command], heads: Mapping[tuple[str, str], ThreadHead]
+) -> tuple[list[Answer], list[Accepted]]:
+    """Decides and writes; the heads are ready for the next batch then."""
+    answers: list[Answer] = []
+    accepted: list[Accepted] = []
+    events: list[Row] = []
+    deltas: list[Row] = []
+    for command in commands:
+        head = heads[command.tenant, command.thread_id]
+        answer = decide(command, head, {})
+        answers.append(answer)
+        if isinstance(answer, Appended):
+            accepted.append((head, command, answer.events))
+            add_rows(head.key, answer.events, head.bases, events, deltas)
+    turn = tx.turn or 0
+    threads: list[Row] = []
+    moved: list[Row] = []
+    for head in heads.values():
+        head.seen = turn
+        if not head.moved:
+            continue
+        records = head.records
+        it, runs = records.thread, records.runs
+        threads.append((head.key, it.last_seq, fromhex(it.head_hash), it.updated_at))
+        for run_id in head.touched_runs:
+            run = runs[run_id]
+            moved.append((head.tenant, run_id, run.last_seq, run.run_seq))
+        head.touched_runs.clear()
+        head.moved = False
+    await tx.append(events, deltas, threads, moved)
+    return answers, accepted

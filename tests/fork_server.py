@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.patience import PATIENT, be_patient
+from tests.shaking import shake
 
 MAX_REQUEST: Final = 200_000
 STREAMS: Final = (0, 1, 2)
@@ -122,6 +123,7 @@ def become(request: Request) -> None:
     os.environ.update(request["environment"])
     if os.environ.pop(PATIENT, None):
         be_patient()
+        shake()
     _find_packages(os.environ.get("PYTHONPATH", "").split(os.pathsep)[1:])
     os.chdir(request["folder"])
     sys.argv[1:] = request["arguments"]

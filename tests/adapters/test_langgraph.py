@@ -245,6 +245,7 @@ async def test_parallel_branches_come_back_in_any_order_after_a_restart(settings
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, "grapher", "it")
         asked = await waiting(holdfast, run)
+        await holdfast.executor.idle()
         assert sorted(effects(tmp_path)) == ["note middle", "note right"], "the siblings have ended"
     async with opened(settings, root) as holdfast:
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})

@@ -1,0 +1,61 @@
+"""Random delays where a loaded machine stalls: around every commit, before reads of the database, around calls of models
+and tools.
+
+`make shake` runs the suite with them. Whatever a test takes for granted about who is first shows itself within a few
+runs, where the undisturbed suite would fail once in fifty. Leaves to others: what servers wait for (`tests.patience`).
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from app.runtime.run.model_calls import ModelCalls
+from app.store import postgres, sqlite
+from app.store.log import Log
+from app.tools import stages
+
+SHAKE: Final = "TESTS_SHAKE"
+"""The variable with the longest delay in milliseconds; servers that tests start inherit it."""
+_SPARED: Final = 0.5
+"""The share of places that are passed without delay: what is always late is as regular as what never is."""
+_STUCK: Final = 0.05
+"""The share of places that are left ten times later than others, so that one branch falls far behind its siblings."""
+
+Call = Callable[..., Awaitable[Any]]
+
+
+def shake() -> None:
+    """From now on in this process, if the variable asks for it."""
+    longest = float(os.environ.get(SHAKE, "0")) / 1000
+    if not longest:
+        return
+
+    async def stall() -> None:
+        luck = random.random()
+        if luck > _SPARED:
+            await asyncio.sleep(random.random() * longest * (10 if luck > 1 - _STUCK else 1))
+
+    def late(call: Call) -> Call:
+        async def stalled(*args: Any, **named: Any) -> Any:
+            await stall()
+            return await call(*args, **named)
+
+        return stalled
+
+    def late_both_ways(call: Call) -> Call:
+        async def stalled(*args: Any, **named: Any) -> Any:
+            await stall()
+            result = await call(*args, **named)
+            await stall()
+            return result
+
+        return stalled
+
+    Log._commit = late_both_ways(Log._commit)  # type: ignore[method-assign]
+    for database in (postgres.PostgresDatabase, sqlite.SqliteDatabase):
+        database.read = late(database.read)  # type: ignore[method-assign,assignment]
+        database.look = late(database.look)  # type: ignore[method-assign,assignment]
+    ModelCalls._complete = late_both_ways(ModelCalls._complete)  # type: ignore[method-assign]
+    stages.invoke = late_both_ways(stages.invoke)  # type: ignore[assignment]

@@ -1,5 +1,4 @@
-"""Random delays where a loaded machine stalls: around every commit, before reads of the database, around calls of models
-and tools.
+"""Random delays where a loaded machine stalls: around commits, reads of the database, and calls of models and tools.
 
 `make shake` runs the suite with them. Whatever a test takes for granted about who is first shows itself within a few
 runs, where the undisturbed suite would fail once in fifty. Leaves to others: what servers wait for (`tests.patience`).
@@ -53,9 +52,9 @@ def shake() -> None:
 
         return stalled
 
-    Log._commit = late_both_ways(Log._commit)  # type: ignore[method-assign]
-    for database in (postgres.PostgresDatabase, sqlite.SqliteDatabase):
-        database.read = late(database.read)  # type: ignore[method-assign,assignment]
-        database.look = late(database.look)  # type: ignore[method-assign,assignment]
-    ModelCalls._complete = late_both_ways(ModelCalls._complete)  # type: ignore[method-assign]
-    stages.invoke = late_both_ways(stages.invoke)  # type: ignore[assignment]
+    both_ways = [(Log, "_commit"), (ModelCalls, "_complete"), (stages, "invoke")]
+    databases = (postgres.PostgresDatabase, sqlite.SqliteDatabase)
+    for place, name in both_ways:
+        setattr(place, name, late_both_ways(getattr(place, name)))
+    for place, name in [(database, name) for database in databases for name in ("read", "look")]:
+        setattr(place, name, late(getattr(place, name)))

@@ -14,11 +14,12 @@ from sqlalchemy.schema import CreateTable
 from app.core import json
 from app.events.catalog.adapter import DELTAS, OUTPUT_DELTA
 from app.events.envelope import GENESIS, Event
-from app.store import reader, tables
+from app.store import reader
 from app.store.engine import Row, Sql, Tx
 from app.store.event_rows import DELTA, MAX_BASES, MAX_PREFIX_BYTES, Bases, add_rows, events_from
 from app.store.event_rows import read_page as read_rows
 from app.store.sqlite import _run_to_end, _SqliteTx
+from app.store.tables import log
 from tests.examples import examples
 
 KEY: Final = 7
@@ -65,7 +66,7 @@ class Rows:
 
     def __init__(self, events: Sequence[Event], at_once: int = 1000) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        for table in (tables.events, tables.deltas):
+        for table in (log.events, log.deltas):
             self.connection.execute(str(CreateTable(table).compile(dialect=dialect())))
         self.tx: Tx = _SqliteTx(self.connection)
         self.bases: Bases = {}

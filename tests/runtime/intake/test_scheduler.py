@@ -17,7 +17,8 @@ from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.runtime.scheduler import AcceptedRun, WorkerReservation
 from app.views.run import Run
-from app.wiring.runtime import Intake, build_intake, open_holdfast
+from app.wiring.intake import Intake, build_intake
+from app.wiring.runtime import open_holdfast
 
 
 class Notes:

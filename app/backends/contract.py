@@ -290,7 +290,7 @@ class Context(Protocol):
         summary: str | None = None,
         kept: int | None = None,
     ) -> None:
-        """Record that the conversation was shortened, from so many messages and tokens to so many. Once.
+        """Record once that the conversation was shortened, with the number of messages and tokens before and after.
 
         `kept` messages of the history stay next to the summary; later runs of the agent get the same.
         """
@@ -344,4 +344,4 @@ class BackendKind(Kind):
     """Called once, when an agent first needs it. What it needs beyond that is imported here, not when it is listed."""
     needs_model: bool = True
     nodes_of: Callable[[CompiledAgent, CompiledWorkspace], frozenset[str] | None] | None = None
-    """The nodes of the graph that an agent brings along; None where they cannot be told. May import and take long."""
+    """The nodes of the graph that an agent brings along; None where they cannot be known. May import and take long."""

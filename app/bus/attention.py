@@ -39,7 +39,7 @@ class Attention:
         self._calm: dict[str, float] = {}
         """When each server last said that nobody waits there."""
         self.waits = True
-        """Somebody here waits for news, as far as the others were told."""
+        """Somebody here waits for news, as far as the others know."""
         self.works_on: Callable[[str, str], bool] = lambda tenant, thread_id: False
         """Whether a run of the thread is at work here."""
 

@@ -144,7 +144,7 @@ class Replicas:
         self._say(ExtensionsChange(self.id))
 
     def say_rate(self, who: tuple[str, str], count: int) -> None:
-        """A caller of a tenant made so many requests here."""
+        """A caller of a tenant made this number of requests here."""
         if self.lost:
             self._rates.used_here(who, count)
         elif self._peers:

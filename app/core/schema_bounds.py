@@ -450,5 +450,5 @@ def _levels(value: Any) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _size(item: Any, characters: int) -> int:
-    """One, and one more for each so many characters."""
+    """One, and for a text one more for each time that it contains `characters` characters."""
     return 1 + len(item) // characters if isinstance(item, str) else 1

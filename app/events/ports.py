@@ -169,7 +169,7 @@ class CommandsSeen:
 
 @value(frozen=True, slots=True)
 class NotCancelled:
-    """No cancel of the run was accepted. Whoever was told that it will be cancelled finds it so."""
+    """No cancel of the run was accepted. Whoever got the answer that it will be cancelled finds it so."""
 
     run_id: str
 
@@ -262,7 +262,7 @@ class WebhookStored:
 
 @dataclass(frozen=True, slots=True)
 class PushStored:
-    """Stores where an A2A client wants to be told of a run, sealed, or deletes it (None). It is in no event."""
+    """Stores where an A2A client wants notifications of a run, sealed, or deletes it (None). It is in no event."""
 
     run_id: str
     config_id: str

@@ -42,7 +42,7 @@ _DAY_MS: Final = 86_400_000
 _MAX_SOURCES: Final = 20
 _TRIES: Final = 3
 _WAITING: Final = 100
-"""Of the newest candidates of a namespace that wait for a person, so many are compared with a new one."""
+"""How many of the newest candidates of a namespace that wait for a person are compared with a new one."""
 
 Clean = Callable[[str], tuple[str, bool]]
 """The text without secrets, and whether it had one."""

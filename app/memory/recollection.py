@@ -56,10 +56,10 @@ class Recollection:
             log.exception("memory.search_failed", memory=memory.name, kind=spec.kind)
             failure = Failure("MEMORY_SEARCH_FAILED", f"The kind {spec.kind} raised {type(error).__name__}.")
         fresh = [one for one in found if one.record.id not in seen and one.score >= spec.recall.min_score]
-        told, context = await self._told(identity.tenant, memory, fresh[: spec.recall.top_k])
+        shown, context = await self._shown(identity.tenant, memory, fresh[: spec.recall.top_k])
         due = self._clock.now_ms() - USED_EVERY_MS
-        stale = tuple(record.id for record in told if record.touched_at < due)
-        return Recalled(memory.name, namespace, tuple(record.id for record in told), context, stale, failure)
+        stale = tuple(record.id for record in shown if record.touched_at < due)
+        return Recalled(memory.name, namespace, tuple(record.id for record in shown), context, stale, failure)
 
     async def search(
         self,
@@ -84,7 +84,7 @@ class Recollection:
         stored = await self._table.contents(tenant, list(digests.values()))
         return {id_: unsalted(stored[digest]) for id_, digest in digests.items() if digest in stored}
 
-    async def _told(
+    async def _shown(
         self, tenant: str, memory: CompiledMemory, found: Sequence[Ranked]
     ) -> tuple[list[MemoryRecord], str]:
         """The records that fit, and the text of them."""

@@ -34,7 +34,7 @@ def backoff(policy: Retry, attempt: int, retry_after: float | None, random: Rand
 
 
 class RetryBudget:
-    """At most so many retries in any 60 seconds; whoever comes later may take the next turn that is free."""
+    """At most this many retries in any 60 seconds; whoever comes later may take the next turn that is free."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -103,7 +103,7 @@ class ServerContext:
     backends: Container[str]
     """The kinds of backend that this installation can run."""
     nodes_of: Callable[[CompiledAgent], Awaitable[frozenset[str] | None]]
-    """The nodes of the graph that an agent brings along; None where it brings none, or they cannot be told."""
+    """The nodes of the graph that an agent brings along; None where it brings none, or they cannot be known."""
     media_of: Callable[[CompiledAgent], frozenset[str]]
     """What an agent's model takes and makes, as `input.image` or `output.audio`; nothing where it has none."""
     access: Access

@@ -10,7 +10,7 @@ from app.store.engine import Database, Sql
 from app.views.ports import SweepThread
 
 _THREADS: Final = Sql(
-    # By age, every one of them: which have something left is told from their rows, so that a page stays bounded.
+    # By age, every one of them: which have something left is read from their rows, so that a page stays bounded.
     "SELECT created_at, key, tenant, id, last_seq, swept_seq, deleted_at FROM threads "
     "WHERE created_at <= $1 AND (created_at, key) > ($2, $3) ORDER BY created_at, key LIMIT $4"
 )

@@ -35,7 +35,7 @@ class DueEvaluationTable:
         self._database = database
 
     async def take(self, limit: int, seconds: float) -> list[DueEvaluation]:
-        """For so many seconds nobody else takes them; the verdicts end that for good."""
+        """For this number of seconds nobody else takes them; the verdicts end that for good."""
         rows = await self._database.write(lambda tx: tx.rows(_TAKE, round(seconds * 1000), limit))
         return [DueEvaluation(*row) for row in rows]
 

@@ -13,7 +13,7 @@ from app.store.engine import Row, Sql, Tx
 
 INTERACTIVE_IN_A_ROW: Final = 3
 BACKGROUND_MS: Final = 15_000
-"""After so many interactive starts in a row a background job goes first that has waited for so long."""
+"""After that many interactive starts in a row, a background job goes first if it has waited for that long."""
 _UNKNOWN: Final = LineTurn("", "")
 
 EARLIER_ON_THREAD: Final = (

@@ -1,4 +1,4 @@
-"""Where A2A clients want to be told of their runs, sealed. Leaves to the log: storing one with its event."""
+"""Where A2A clients want notifications of their runs, sealed. Leaves to the log: storing one with its event."""
 
 from typing import Final
 

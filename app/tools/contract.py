@@ -218,8 +218,8 @@ class CallScope:
 
     @property
     def offered(self) -> frozenset[str]:
-        """Of the allowed tools those that a model is shown. One that the conversation denies is not; who calls it
-        all the same is told that."""
+        """Of the allowed tools those that a model is shown. One that the conversation denies is not; a call of it
+        is refused with that reason."""
         if self.limits.tools is None and not self.limits.denied:
             return self.allowed
         return frozenset(name for name in self.allowed if self.limits.may_call(name))

@@ -124,7 +124,7 @@ class RunEffects:
 
 
 def undo_call_id(key: CallKey, attempt: int = 1) -> str:
-    """The id of a call that takes another back: the same in every undo, so that they can be told to be the same."""
+    """The id of a call that takes another back: the same in every undo, so that they can be recognised as the same."""
     digest = sha256("\n".join(key).encode()).hexdigest()[:24]
     return f"undo_{digest}" if attempt == 1 else f"undo_{digest}_{attempt}"
 

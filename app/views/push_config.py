@@ -1,4 +1,4 @@
-"""Where an A2A client wants to be told of a run, and what it is shown there. Leaves to `automation`: telling it."""
+"""Where an A2A client wants push notifications of a run, and what they show. Leaves to `automation`: sending them."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol

@@ -37,7 +37,7 @@ class Automation:
 
 
 async def _pushed(reader: Reader, tenant: str, run: Run, config: PushConfig) -> bytes:
-    """Nothing of A2A is imported before a client wants to be told something."""
+    """Nothing of A2A is imported before a client asks for notifications."""
     from app.protocols.a2a.shown_task import push_body
 
     return await push_body(reader, tenant, run, config)

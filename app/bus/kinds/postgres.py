@@ -97,7 +97,7 @@ class PostgresBus:
         except StoreError as error:
             raise BusDown(error.failure.message) from error
         except TimeoutError as error:
-            channel.terminate()  # whatever it still answers cannot be told from the next answer
+            channel.terminate()  # whatever it still answers cannot be distinguished from the next answer
             raise BusDown("the database does not answer") from error
 
     def reconnect(self) -> None:

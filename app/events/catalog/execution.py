@@ -41,7 +41,7 @@ class ContextCompacted(EventModel):
     tokens_after: int | None = None
     summary: str | None = None
     kept_messages: int | None = None
-    """Of the thread before the run so many of the newest stay as they are; the summary stands for the others."""
+    """How many of the newest messages before the run stay as they are; the summary replaces the others."""
 
 
 @event("runtime.checkpoint.created", draft=True)

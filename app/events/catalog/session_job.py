@@ -1,4 +1,4 @@
-"""What a session is told of jobs that work for it, and of the requests that are suggested to its user."""
+"""What a session is sent about jobs that work for it, and about the requests that are suggested to its user."""
 
 from typing import Any, Literal
 

@@ -22,9 +22,9 @@ KEPT_BYTES: Final = 256 * 1024 * 1024
 for each search."""
 _PAGE: Final = 1_000
 _SPARE: Final = 14
-"""So many more are compared in double precision than are wanted."""
+"""How many more than wanted are compared in double precision."""
 _ROUGH: Final = 4
-"""So many times more are found by bytes than are compared exactly."""
+"""How many times more are found by bytes than are compared exactly."""
 _CHUNK: Final = 256
 """Rows of bytes that are made numbers at once: few enough to stay in the processor's cache."""
 _ON_THE_LOOP: Final = 500_000

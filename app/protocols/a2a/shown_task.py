@@ -1,6 +1,6 @@
-"""A run as the task that A2A clients are shown, when they ask for it and when they are told of it.
+"""A run as the task that A2A clients are shown, when they ask for it and when they are notified.
 
-Leaves to others: what they ask (`tasks`), where they are told (`push`), the words (`dialects.a2a`).
+Leaves to others: what they ask (`tasks`), where they are notified (`push`), the words (`dialects.a2a`).
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ async def shown_task(reader: Reader, tenant: str, run: Run, asked: Iterable[Inte
 
 
 async def push_body(reader: Reader, tenant: str, run: Run, config: PushConfig) -> bytes:
-    """What a client is told: the task as it stands. It asks also while other branches of it go on, as in streams."""
+    """What a client is sent: the task as it stands. It asks also while other branches of it go on, as in streams."""
     asked = await open_questions(reader, tenant, run)
     if asked and not run.terminal:
         run = replace(run, status="waiting")

@@ -150,7 +150,7 @@ class AguiReading:
     def _resulted(self, event: Event, payload: JsonObject) -> None:
         call_id = payload["callId"]
         if payload["tool"] in self._client_tools:
-            # The client has its own result; one that was refused before it got there is told like any other.
+            # The client has its own result; one that was refused before it got there is sent like any other.
             if call_id not in self._pending:
                 return
             self._pending.discard(call_id)

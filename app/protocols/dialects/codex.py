@@ -170,8 +170,8 @@ def _suggested(event: Event, _: Known) -> Iterator[Alias]:
 
 
 def _login(event: Event) -> JsonObject:
-    told = event.payload
-    return {"name": told["server"], "success": told["success"], "error": told.get("error")}
+    payload = event.payload
+    return {"name": payload["server"], "success": payload["success"], "error": payload.get("error")}
 
 
 def _over_budget(event: Event, _: Known) -> Iterator[Alias]:

@@ -176,7 +176,7 @@ class GraphReading:
             self.on_graph(event, who)
         elif phase == "agent.langgraph.custom":
             self.on_custom(event, self._within(event, who, signal), signal.get("data"))
-        elif phase == "agent.node.completed" and "visit" not in signal:  # a workflow's step is told by its record
+        elif phase == "agent.node.completed" and "visit" not in signal:  # a workflow's step is shown by its record
             update = _spelled(signal.get("update"))
             self.on_node(event, self._within(event, who, signal), str(signal.get("nodeId")), update)
 

@@ -20,7 +20,7 @@ THREAD_MODES: Final = frozenset({"run_modes", "lifecycle", "state_update"})
 
 
 def wanted_of(labels: Mapping[str, str]) -> tuple[frozenset[str], bool]:
-    """The modes that the client which started a run asked for, and whether subgraphs are told of."""
+    """The modes that the client which started a run asked for, and whether subgraphs are included."""
     modes, _, more = (labels.get(STREAM) or "values").partition(";")
     return frozenset(modes.split(",")), "subgraphs" in more
 
@@ -60,7 +60,7 @@ class ThreadFrames:
 
 
 class _RunOfThread(RunFrames):
-    """One run with all its segments; the end of each is told."""
+    """One run with all its segments; the end of each is sent."""
 
     over = False
 
@@ -68,8 +68,8 @@ class _RunOfThread(RunFrames):
         self.step(event, changed=changed)
         if self.ended:
             data: dict[str, Any] = {"status": "run_done", "run_id": segment_id(self._run_id, self._number)}
-            told: Callable[[], Any] = data.copy
-            self._emit(None, "metadata", told)
+            metadata: Callable[[], Any] = data.copy
+            self._emit(None, "metadata", metadata)
             self.ended = self._in_segment = self._closing = False
             self.error = None
         self.over = self._run_id not in self._acting

@@ -7,5 +7,5 @@ from app.core.errors import Failure
 
 
 def wait_seconds(failure: Failure, status: int) -> int | None:
-    """None where waiting does not help; one who is told nothing better comes back in a second."""
+    """None where waiting does not help; without a better figure a client comes back in a second."""
     return int(failure.detail.get("retryAfter", 1)) if status in (429, 503) else None

@@ -94,7 +94,7 @@ class Rates:
         return 0
 
     def used_elsewhere(self, who: tuple[str, str], count: int) -> None:
-        """Another server let so many requests of the caller through."""
+        """Another server let this number of the caller's requests through."""
         now = self._clock.monotonic()
         left, at = self._buckets.get(who, (self._room, now))
         left = min(self._room, left + (now - at) * self._rate)

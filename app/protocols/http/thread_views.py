@@ -104,7 +104,7 @@ def _add_what_was_said(router: APIRouter, server: ServerContext) -> None:
         thread_id: str,
         caller: Caller,
         limit: Annotated[
-            int | None, Query(ge=1, le=1000, description="only the newest, about so many: runs are not parted")
+            int | None, Query(ge=1, le=1000, description="about how many of the newest; a run is never cut in two")
         ] = None,
         before: Annotated[
             int | None, Query(ge=1, le=2**62, description="with `limit`: the `nextCursor` of the page before")

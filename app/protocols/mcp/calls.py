@@ -28,7 +28,7 @@ from app.views.run import Run
 REQUEST: Final = "mcp.request"
 """The label of a run that a client with a session asked for: `<session>:<id of the request as JSON>`."""
 PROGRESS: Final = "mcp.progress"
-"""The label with the token by which a client with a session is told of progress, as JSON, for a resumed stream."""
+"""The label with the token by which a client with a session is notified of progress, as JSON, for a resumed stream."""
 CALL: Final = "mcp.tool"
 """The label with the name of the tool that was called."""
 MAX_ANSWERS: Final = 64

@@ -23,7 +23,7 @@ HANDLE_SECONDS: Final = 20.0
 LOOK_SECONDS: Final = 2.0
 """Between two looks for what other servers stored, and for consumers that were added there."""
 LOOK_ALONE_SECONDS: Final = 30.0
-"""The same where no other server can have stored anything: whatever is stored here is told at once."""
+"""The same where no other server can have stored anything: whatever is stored here is announced at once."""
 BATCH: Final = 100
 MAX_PAUSE_SECONDS: Final = 60.0
 

@@ -1,4 +1,4 @@
-"""Where A2A clients want to be told of their runs: kept sealed, and what each is to be told.
+"""Where A2A clients want push notifications of their runs: kept sealed, and what each notification says.
 
 Leaves to `webhook_sender`: sending it, in order, until it arrives; to `spell`: the words of the protocol.
 """
@@ -29,7 +29,7 @@ from app.views.webhook import Delivery, Webhook, Webhooks
 MAX_OF_A_RUN: Final = 10
 _PURPOSE: Final = "a2a push configs"
 _LOOKED_AT: Final = 20
-"""Events at the end of a run, of which one may be what its client is to be told."""
+"""Events at the end of a run, of which one may be what its client is notified of."""
 _HEADER: Final = "x-a2a-notification-token"
 
 Spell = Callable[[str, Run, PushConfig], Awaitable[bytes]]
@@ -86,8 +86,8 @@ class PushDesk:
         if run is not None and (run.terminal or run.waiting_on):
             last = await self._reader.run_events(who.tenant, run.id, run.last_seq - _LOOKED_AT, _LOOKED_AT)
             # By the event itself where it is found, so that what is noted for it anyway is not sent twice.
-            told = next((one for one in reversed(last) if _tells(one)), last[-1] if last else None)
-            event_id, kind = (told.id, told.type) if told is not None else (f"{run.id}:{run.last_seq}", "")
+            news = next((one for one in reversed(last) if _tells(one)), last[-1] if last else None)
+            event_id, kind = (news.id, news.type) if news is not None else (f"{run.id}:{run.last_seq}", "")
             rows = [(who.tenant, config.webhook_id, event_id, kind, b"")]
             await self._deliveries.put(rows, self._clock.now_ms())
             self._webhooks.on_pending()
@@ -115,7 +115,7 @@ class PushDesk:
         return [webhook_id(event.run_id, name) for name, _ in await self._table.of_run(event.tenant, event.run_id)]
 
     async def parcel(self, delivery: Delivery) -> Parcel | None:
-        """None where nobody is to be told any more: the client deleted it, or the run is deleted."""
+        """None where nobody is notified any more: the client deleted it, or the run is deleted."""
         config = await self.find(delivery.tenant, *run_and_id(delivery.webhook_id))
         run = None if config is None else await self._reader.run(delivery.tenant, config.run_id)
         found = None if config is None else await self._webhooks.find(delivery.tenant, config.url)

@@ -100,7 +100,7 @@ class WebhookSender:
                     wanted.append(Webhook(event.tenant, run.webhook, run.webhook))
                 body = _body(event, run) if wanted else b""
                 rows += [(event.tenant, one.id, event.id, event.type, body) for one in wanted]
-            # What A2A clients are told is read when it is sent, so nothing of it is kept here.
+            # What A2A clients are sent is read at that moment, so nothing of it is kept here.
             rows += [(event.tenant, one, event.id, event.type, b"") for one in await self._pushes.wanting(event)]
         if rows:
             await self._table.put(rows, self._clock.now_ms())

@@ -72,9 +72,9 @@ class Projects:
                 return Rejected(Failure("QUEUE_FULL", f"there are {MAX_PROJECTS} projects already"))
             project_id = new_id("project")
             thread = facts.ThreadCreated(title=name, metadata={FOLDER: working_directory}, owner="system")
-            told = ProjectUpserted(project_id=project_id, name=name, working_directory=working_directory)
+            fact = ProjectUpserted(project_id=project_id, name=name, working_directory=working_directory)
             scope = Scope(who.tenant, PREFIX + project_id, actor=who.actor)
-            answer = await self._recorder.record(scope, thread, told, conditions=[ports.ThreadIsNew()])
+            answer = await self._recorder.record(scope, thread, fact, conditions=[ports.ThreadIsNew()])
             if isinstance(answer, Refused):
                 return Rejected(answer.failure, answer.winner)
             older = _named(await self.list(who.tenant), name)
@@ -93,14 +93,14 @@ class Projects:
             taken = _named(known, name)
             if taken is not None and taken.id != project_id:
                 return _duplicate(taken)
-            told = ProjectUpserted(
+            fact = ProjectUpserted(
                 project_id=project_id,
                 name=name,
                 working_directory=project.working_directory,
                 created_at=iso(project.created_at),
             )
             scope = Scope(who.tenant, PREFIX + project_id, actor=who.actor)
-            answer = await self._recorder.record(scope, facts.ThreadUpdated(title=name), told)
+            answer = await self._recorder.record(scope, facts.ThreadUpdated(title=name), fact)
             if isinstance(answer, Refused):
                 return Rejected(answer.failure, answer.winner)
         return await self.find(who.tenant, project_id) or _missing()
@@ -115,8 +115,8 @@ class Projects:
 
     async def _delete(self, who: Principal, project_id: str, name: str) -> Rejected | None:
         scope = Scope(who.tenant, PREFIX + project_id, actor=who.actor)
-        told = ProjectDeleted(project_id=project_id, name=name)
-        answer = await self._recorder.record(scope, told, facts.ThreadDeleted())
+        fact = ProjectDeleted(project_id=project_id, name=name)
+        answer = await self._recorder.record(scope, fact, facts.ThreadDeleted())
         return Rejected(answer.failure, answer.winner) if isinstance(answer, Refused) else None
 
     # -- sessions ------------------------------------------------------------------------------------
@@ -149,9 +149,9 @@ class Projects:
             if isinstance(answer, Refused):
                 return _missing()
         changed = facts.ThreadUpdated(metadata={PROJECT: project_id})
-        told = ProjectSessionAssigned(session_id=thread.id, project_id=project_id, previous_project_id=previous)
+        fact = ProjectSessionAssigned(session_id=thread.id, project_id=project_id, previous_project_id=previous)
         answer = await self._recorder.record(
-            Scope(who.tenant, thread.id, actor=who.actor), changed, told, conditions=[ports.ThreadAccepts()]
+            Scope(who.tenant, thread.id, actor=who.actor), changed, fact, conditions=[ports.ThreadAccepts()]
         )
         return Rejected(answer.failure, answer.winner) if isinstance(answer, Refused) else None
 

@@ -39,7 +39,7 @@ MAX_ACTIVE_RUNS: Final = 1000
 _TRIES: Final = 20
 """Deletions that meet a run which just ended or began look again; each time somebody else got something done."""
 _UPSERTS: Final = 64
-"""Rows are upserted one after the other by their hash; so many of them at once."""
+"""Rows are upserted one after the other by their hash; this many of them at once."""
 _PAGE: Final = 1000
 
 

@@ -22,7 +22,7 @@ from app.views.run import Run
 
 MAX_DEATHS: Final = 3
 _ALONE: Final = 2
-"""From so many deaths in a row on a suspect is tried alone."""
+"""After this many deaths in a row a suspect is tried alone."""
 _PAGE: Final = 1000
 _EVER: Final = 2**62
 _MAX_OWNERS: Final = 1000

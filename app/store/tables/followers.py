@@ -77,7 +77,7 @@ Index(
 )
 Index("deliveries_of_webhook", deliveries.c.tenant, deliveries.c.webhook_id, deliveries.c.status, deliveries.c.id)
 
-# Where A2A clients want to be told of a run, sealed: the address and what shows the receiver who writes.
+# Where A2A clients want notifications of a run, sealed: the address and what shows the receiver who writes.
 push_configs = Table(
     "push_configs",
     metadata,

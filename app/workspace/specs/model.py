@@ -96,7 +96,9 @@ class Retry(Spec):
 
 
 class Breaker(Spec):
-    failures: Count = Field(10, description="opens after so many failures in the window, if the rate is reached too")
+    failures: Count = Field(
+        10, description="number of failures in the window after which it opens, if the rate is reached too"
+    )
     failure_rate: Annotated[float, Field(gt=0, le=1)] = Field(
         0.8,
         description="Share of failed calls that opens the breaker, among the last calls of the window (at most four "

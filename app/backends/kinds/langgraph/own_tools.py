@@ -32,7 +32,7 @@ READS: Final = frozenset({"ls", "read_file", "glob", "grep"})
 KEEPS_STATE: Final = frozenset({"write_file", "edit_file", "delete", "write_todos"})
 """Change the graph's state and nothing else, unless the agent has a file backend of its own."""
 _REPORTED: Final = frozenset({"TOOL_FAILED", "GATE_DENIED", "TOOL_TIMEOUT"})
-"""What the model is told of a step that failed; every other failure ends the run."""
+"""What the model is sent when a step failed; every other failure ends the run."""
 
 in_step: ContextVar[bool] = ContextVar("holdfast_in_step", default=False)
 

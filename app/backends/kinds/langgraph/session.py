@@ -187,7 +187,7 @@ class GraphSession:
         return named if named in (None, "*") else named.split(",")
 
     async def _goes_on(self) -> bool:
-        """Whether the graph stopped at a node, and was told to go on; what was set meanwhile is applied."""
+        """Whether the graph stopped at a node, and had the answer to go on; what was set meanwhile is applied."""
         if self._stops(_BEFORE) is None and self._stops(_AFTER) is None:
             return False
         following = list((await self._graph.aget_state(self._config)).next)

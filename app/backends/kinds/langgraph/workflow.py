@@ -148,7 +148,7 @@ class _GraphWalk:
         return [self._waiting.pop(other)[0] for other in found]
 
     async def _work(self, visit: Visit) -> NodeRecord | None:
-        """None if the visit waits: LangGraph would end the other branches, so it is told nothing of it."""
+        """None if the visit waits: LangGraph would end the other branches, so it does not learn of it."""
         try:
             return await self._request.work(visit, self.values)
         except Waiting as waiting:

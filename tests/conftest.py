@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import shutil
 import sys
 import threading
@@ -31,8 +32,9 @@ shake()
 for limit in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, limit, 30.0)
 
-# Nor may the time of one example: a stalled machine would fail it.
-hypothesis.settings.register_profile("patient", deadline=None)
+# Nor may the time of one example: a stalled machine would fail it. Examples are the same in every run of CI, so that it
+# judges the change and not its luck; everywhere else each run draws others.
+hypothesis.settings.register_profile("patient", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("patient")
 
 read_once()

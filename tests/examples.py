@@ -8,5 +8,5 @@ _LEAST: Final = 10
 
 
 def examples(count: int) -> int:
-    """For hypothesis; each run of the suite draws others, so that many runs together try more than one would."""
+    """For hypothesis; outside CI each run draws others, so that many runs together try more than one would."""
     return count if ALL else max(_LEAST, count // 3)

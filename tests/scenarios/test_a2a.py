@@ -63,7 +63,7 @@ async def left_and_subscribed_to(holder: Any, go: Path) -> list[Any]:
 @pytest.mark.requirement("PX-3")
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_message_is_a_task_that_streams_is_read_and_listed(dialect_server: ServerProcess, binding: str) -> None:
-    async with httpx.AsyncClient(timeout=20, verify=False) as http:
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
         client = await client_of(http, dialect_server.url, "assistant", binding)
         events = await all_of(client.send_message(message("calculate it")))
         task = events[0].task
@@ -86,7 +86,7 @@ async def test_a_message_is_a_task_that_streams_is_read_and_listed(dialect_serve
 @pytest.mark.requirement("PX-3")
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_task_asks_for_input_and_goes_on_with_the_answer(dialect_server: ServerProcess, binding: str) -> None:
-    async with httpx.AsyncClient(timeout=20, verify=False) as http:
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
         client = await client_of(http, dialect_server.url, "assistant", binding, streaming=False)
         (waits,) = await all_of(client.send_message(message("publish it now")))
         assert waits.task.status.state == pb.TASK_STATE_INPUT_REQUIRED
@@ -102,7 +102,7 @@ async def test_a_task_asks_for_input_and_goes_on_with_the_answer(dialect_server:
 async def test_a_stream_that_was_left_is_subscribed_to_again_and_a_task_is_cancelled(
     dialect_server: ServerProcess, tmp_path: Path
 ) -> None:
-    async with httpx.AsyncClient(timeout=20, verify=False) as http:
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
         holder = await client_of(http, dialect_server.url, "holder", "JSONRPC")
         rest = await left_and_subscribed_to(holder, tmp_path / "go")
         task = await holder.get_task(pb.GetTaskRequest(id=rest[0].task.id))
@@ -115,7 +115,7 @@ async def test_a_stream_that_was_left_is_subscribed_to_again_and_a_task_is_cance
 
 
 async def test_questions_failures_and_repeated_messages(dialect_server: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=60) as http:
         asked = (await http.post("/helper/message:send", json=sent("ask me"))).json()["task"]
         answer = sent("blue", taskId=asked["id"])
         done = (await http.post("/helper/message:send", json=answer)).json()["task"]
@@ -144,7 +144,7 @@ def sent(text: str, **ids: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("PX-5")
 async def test_a_hostile_agent_gets_errors_of_the_protocol(dialect_server: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=60) as http:
         push_config = {"taskPushNotificationConfig": {"url": "http://x"}}
         for body, reason in (
             ({}, "INVALID_PARAMS"),
@@ -184,7 +184,7 @@ async def test_a_task_outlives_the_server_and_clients_of_0_3_are_served_where_th
     workspace = make_workspace(tmp_path / "workspace")
     server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace, variables)
     try:
-        async with httpx2.AsyncClient(timeout=20) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             said = {
                 "kind": "message",
                 "messageId": "1",
@@ -196,7 +196,7 @@ async def test_a_task_outlives_the_server_and_clients_of_0_3_are_served_where_th
             assert (waits["kind"], waits["status"]["state"]) == ("task", "input-required")
         server.kill()
         server = await asyncio.to_thread(server.again)
-        async with httpx.AsyncClient(timeout=20, verify=False) as http:
+        async with httpx.AsyncClient(timeout=60, verify=False) as http:
             card = await A2ACardResolver(http, server.url).get_agent_card()
             assert card.name == "echo", "the agent that answers when nobody is named"
             assert list(card.default_input_modes) == ["text/plain", "application/json"], "it has no model"
@@ -204,7 +204,7 @@ async def test_a_task_outlives_the_server_and_clients_of_0_3_are_served_where_th
             (done,) = await all_of(client.send_message(message("approve", task_id=waits["id"])))
             assert done.task.artifacts[0].parts[0].text == "It has been published."
         await _speak_0_3(server.url, tmp_path / "go")
-        async with httpx2.AsyncClient(timeout=20) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             said["parts"] = [{"kind": "text", "text": "good day"}]
             stream = body | {"method": "message/stream", "params": {"message": {**said, "messageId": "2"}}}
             frames = (await http.post(f"{server.url}/a2a/assistant", json=stream)).text
@@ -223,7 +223,7 @@ async def _client_of_0_3(http: httpx.AsyncClient, url: str, agent: str) -> Any:
 
 
 async def _speak_0_3(url: str, go: Path) -> None:
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         client = await _client_of_0_3(http, url, "assistant")
         events = await all_of(client.send_message(message("calculate it")))
         assert states_of(events)[-1] == "TASK_STATE_COMPLETED" and output_of(events).startswith("That makes")

@@ -77,7 +77,7 @@ async def queue(
     settings.data_dir.mkdir()
     worker = Worker()
     async with in_process(settings, {"native": worker}, clock=clock) as server:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             yield server, worker, client
         await assert_tables_equal_replay(server.holdfast.store)
 

@@ -96,7 +96,7 @@ async def serving(
     settings.data_dir.mkdir(exist_ok=True)
     async with (
         in_process(settings, clock=clock) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         for one in (await client.get("/api/webhooks")).json()["items"]:
             if not one["declared"] and not one["url"].endswith("/kept"):  # the database is the module's

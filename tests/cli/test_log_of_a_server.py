@@ -86,7 +86,7 @@ def test_a_server_that_does_not_answer_is_one_line(holdfast: Holdfast, monkeypat
 @pytest.mark.requirement("CARD-1", "OS-L4")
 def test_the_command_works_as_a_process_of_its_own(holdfast: Holdfast, data_dir: Path, tmp_path: Path) -> None:
     exporting = _process("log", "export", THREAD, "--data-dir", str(data_dir))
-    out, err = exporting.communicate(timeout=30)
+    out, err = exporting.communicate(timeout=60)
     assert (exporting.returncode, err) == (0, "")
     (tmp_path / "out.jsonl").write_text(out, encoding="utf-8")
     verified = holdfast("log", "verify", tmp_path / "out.jsonl", "--data-dir", tmp_path / "empty")

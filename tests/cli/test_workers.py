@@ -32,7 +32,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def _until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -142,7 +142,7 @@ def _create_key(url: str, token: str) -> httpx2.Response:
 def test_several_workers_on_sqlite_are_refused_with_a_reason(tmp_path: Path) -> None:
     refused = subprocess.run(
         [sys.executable, "-m", "app.main", "serve", "--port", "0", "--workers", "2", "--data-dir", str(tmp_path)],
-        capture_output=True, text=True, env=clean_environment(), cwd=ROOT, check=False, timeout=30,
+        capture_output=True, text=True, env=clean_environment(), cwd=ROOT, check=False, timeout=100,
     )  # fmt: skip
     assert refused.returncode == 1
     assert refused.stderr.startswith("WORKERS_NEED_POSTGRES: 2 workers cannot share the SQLite database")

@@ -91,8 +91,8 @@ def test_two_agents_answer_side_by_side_and_an_answer_is_kept_as_a_case(
     console.button("Evaluate").click()
     expect(table.get_by_text("0% against 100%")).to_be_visible()
     plot = page.get_by_role("img", name="Scores of evaluations")
-    assert plot.get_attribute("aria-label") == (
-        "Scores of evaluations: brief 100% at last, brief, baseline 100% at last"
+    expect(plot).to_have_attribute(
+        "aria-label", "Scores of evaluations: brief 100% at last, brief, baseline 100% at last"
     )
 
 

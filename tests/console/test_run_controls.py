@@ -17,7 +17,7 @@ from tests.server import ServerProcess
 
 @pytest.mark.requirement("PX-6", "SH-23")
 def test_a_run_is_steered_forked_and_run_again(console: ConsolePage, api: httpx2.Client) -> None:
-    run = submit(api, "answer slowly", wait=None)
+    run = submit(api, "answer without end", wait=None)
     console.visit(f"runs/{run['id']}")
     page = console.page
     console.button("Steer").click()
@@ -30,6 +30,8 @@ def test_a_run_is_steered_forked_and_run_again(console: ConsolePage, api: httpx2
     console.button("Rerun").click()
     page.wait_for_url(lambda address: run["id"] not in address)
     expect(page.get_by_text("Rerun of")).to_be_visible()
+    console.button("Cancel").click()
+    expect(page.get_by_role("main").get_by_text("cancelled", exact=True)).to_be_visible()
     ended = submit(api, "fork me")
     console.visit(f"runs/{ended['id']}")
     console.button("Undo plan").click()

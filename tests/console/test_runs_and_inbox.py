@@ -68,6 +68,8 @@ def test_an_approval_is_decided_with_one_key_and_the_run_goes_on(
 def test_a_run_is_shown_while_it_streams_and_as_it_stood_before(
     console: ConsolePage, api: httpx2.Client, axe: Path
 ) -> None:
+    console.visit("runs")
+    console.heading("Runs")  # the page is loaded before the run begins, which ends by itself
     run = submit(api, "answer slowly", wait=None)
     console.visit(f"runs/{run['id']}")
     page = console.page

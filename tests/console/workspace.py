@@ -39,6 +39,9 @@ spec:
         reply:
           chunks: [{", ".join(f"piece {number} " for number in range(SLOW_PIECES))}]
           chunkDelaySeconds: 0.1
+      - match: {{contains: without end}}
+        reply: {{chunks: [A word, another one]}}
+        fail: {{kind: timeout, afterChunks: 1}}
       - match: {{contains: hostile tool}}
         reply: {{toolCalls: [{{name: echo, args: {{text: "{HOSTILE}"}}}}]}}
       - match: {{contains: hostile}}

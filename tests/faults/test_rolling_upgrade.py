@@ -114,6 +114,7 @@ def _revision(url: str) -> str:
 
 
 @pytest.mark.requirement("G20")
+@pytest.mark.timeout(300)  # three servers, two of them with code that nobody has compiled yet
 def test_the_preceding_version_goes_on_beside_this_one(old_code: Path, database: str, tmp_path: Path) -> None:
     old = OldServer.start_old(old_code, tmp_path / "old", database)
     try:

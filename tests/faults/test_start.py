@@ -154,7 +154,14 @@ async def test_a_database_that_no_longer_supports_this_version_is_refused_and_le
     assert "revision 9999 and is for versions that know revision 9998 or newer" in str(refused.value.failure.message)
     command = [sys.executable, "-m", "app.main", "serve", "--port", "0", *flags(settings)]
     ended = await asyncio.to_thread(
-        subprocess.run, command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=30, check=False
+        subprocess.run,
+        command,
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert ended.returncode == 1 and "SCHEMA_NEWER" in ended.stderr
     assert await _state(settings) == before

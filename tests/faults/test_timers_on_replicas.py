@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx2
 import pytest
 
@@ -35,6 +36,13 @@ async def fired(client: httpx2.AsyncClient, run: dict[str, Any]) -> list[str]:
     return found + [step["key"] for step in steps if step["step"] == "node"]
 
 
+async def pass_the_hour(url: str) -> None:
+    """What waits for a timer has waited long enough: the time of the test must not decide who is alive then."""
+    database = await asyncpg.connect(url)
+    await database.execute("UPDATE interrupts SET expires_at = '2020-01-01T00:00:00.000Z' WHERE status = 'open'")
+    await database.close()
+
+
 @pytest.mark.requirement("PX-2", "PX-4")
 async def test_timer_fires_once_on_two_servers_of_which_one_is_killed(
     postgres_server: PostgresServer, tmp_path: Path
@@ -54,7 +62,8 @@ async def test_timer_fires_once_on_two_servers_of_which_one_is_killed(
         async with httpx2.AsyncClient(base_url=two.url, timeout=30) as client:
             left = [(await client.get(f"/api/runs/{run['id']}")).json() for run in doomed]
             waited = [run for run in left if run["status"] == "waiting"]
-            assert waited, "the server was killed after its timers had fired"
+            assert len(waited) == RUNS, "a timer of an hour fired"
+            await pass_the_hour(url)
             ends += [await reached(client, run["id"]) for run in waited]
             assert [run["status"] for run in ends] == ["completed"] * len(ends)
             for run in ends:

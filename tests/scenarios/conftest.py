@@ -63,13 +63,13 @@ def team_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 async def team(team_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=team_server.url, timeout=30, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=team_server.url, timeout=60, verify=False) as client:
         yield client
 
 
 @pytest.fixture
 async def client(server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
         yield client
 
 
@@ -90,7 +90,7 @@ def flow_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 async def flow(flow_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=flow_server.url, timeout=30, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=flow_server.url, timeout=60, verify=False) as client:
         yield client
 
 
@@ -110,7 +110,7 @@ def cycle_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 async def cycle(cycle_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=cycle_server.url, timeout=40, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=cycle_server.url, timeout=60, verify=False) as client:
         yield client
 
 

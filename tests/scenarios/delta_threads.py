@@ -110,7 +110,7 @@ class Aged:
         async with (
             asyncio.timeout(60),
             in_process(self.settings, clock=self.clock) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client,
+            httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client,
         ):
             yield server, client
             await assert_tables_equal_replay(server.holdfast.store)

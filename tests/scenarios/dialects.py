@@ -37,6 +37,32 @@ spec:
     default: {text: "You said: {{ input }}", chunkSize: 8}
 ---
 apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: holder, description: Answers as soon as the file that the message names exists.}
+spec: {model: holder, tools: [hold]}
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: hold, description: Waits for a file.}
+spec:
+  kind: python
+  entry: hold:hold
+  effect: readonly
+  timeoutSeconds: 60
+  input: {type: object, required: [path], properties: {path: {type: string}}}
+---
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: holder}
+spec:
+  provider: scripted
+  model: holder
+  capabilities: {streaming: true, tools: true}
+  script:
+    rules: [{match: {afterTool: hold}, reply: {chunks: ["One, ", "two, ", "three."]}}]
+    default: {toolCalls: [{name: hold, args: {path: "{{ input }}"}}]}
+---
+apiVersion: holdfast/v1
 kind: Workflow
 metadata: {name: twice, description: Says it twice.}
 spec:
@@ -49,6 +75,16 @@ spec:
     - {from: first, to: second}
     - {from: second, to: END}
 """
+_HOLD: Final = """
+import asyncio
+from pathlib import Path
+
+
+async def hold(path):
+    while not Path(path).exists():
+        await asyncio.sleep(0.02)
+    return {"found": path}
+"""
 
 
 def make_workspace(root: Path) -> Path:
@@ -59,4 +95,5 @@ def make_workspace(root: Path) -> Path:
     )
     runtime.write_text(lines)
     (root / "dialects.yaml").write_text(_DOCUMENTS)
+    (root / "hold.py").write_text(_HOLD)
     return root

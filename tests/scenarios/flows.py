@@ -352,7 +352,7 @@ FLOWS: Final[dict[str, str]] = {
 """,
     "later": """
   nodes:
-    - {id: hold, wait: {seconds: 4}}
+    - {id: hold, wait: {seconds: 3600}}
     - {id: note, ref: tools.note, with: {text: "{{ input }}"}}
 """,
     "alone": """

@@ -13,7 +13,7 @@ from tests.ui_events import assert_thread_is_valid
 
 
 async def assert_replay_equals_tables(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url, timeout=20, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60, verify=False) as client:
         after: str | None = ""
         while after is not None:
             page = (await client.get("/api/threads", params={"after": after, "limit": 1000})).json()

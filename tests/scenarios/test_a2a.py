@@ -12,6 +12,7 @@ from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
+from tests.scenarios.dialects import make_workspace
 from tests.server import ServerProcess
 
 BINDINGS = ("JSONRPC", "HTTP+JSON")
@@ -46,10 +47,23 @@ def output_of(events: list[Any]) -> str:
     return text
 
 
+async def left_and_subscribed_to(holder: Any, go: Path) -> list[Any]:
+    """What the subscription says of a task whose stream was left; the task ends only when somebody follows it again."""
+    stream = holder.send_message(message(str(go)))
+    first = await anext(stream)
+    await stream.aclose()
+    following = holder.subscribe(pb.SubscribeToTaskRequest(id=first.task.id))
+    found = [await anext(following)]
+    await asyncio.to_thread(go.touch)
+    found += await all_of(following)
+    assert found[0].task.id == first.task.id
+    return found
+
+
 @pytest.mark.requirement("PX-3")
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_message_is_a_task_that_streams_is_read_and_listed(dialect_server: ServerProcess, binding: str) -> None:
-    async with httpx.AsyncClient(timeout=20, verify=False) as http:
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
         client = await client_of(http, dialect_server.url, "assistant", binding)
         events = await all_of(client.send_message(message("calculate it")))
         task = events[0].task
@@ -72,7 +86,7 @@ async def test_a_message_is_a_task_that_streams_is_read_and_listed(dialect_serve
 @pytest.mark.requirement("PX-3")
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_task_asks_for_input_and_goes_on_with_the_answer(dialect_server: ServerProcess, binding: str) -> None:
-    async with httpx.AsyncClient(timeout=20, verify=False) as http:
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
         client = await client_of(http, dialect_server.url, "assistant", binding, streaming=False)
         (waits,) = await all_of(client.send_message(message("publish it now")))
         assert waits.task.status.state == pb.TASK_STATE_INPUT_REQUIRED
@@ -86,17 +100,14 @@ async def test_a_task_asks_for_input_and_goes_on_with_the_answer(dialect_server:
 
 @pytest.mark.requirement("PX-3")
 async def test_a_stream_that_was_left_is_subscribed_to_again_and_a_task_is_cancelled(
-    dialect_server: ServerProcess,
+    dialect_server: ServerProcess, tmp_path: Path
 ) -> None:
-    async with httpx.AsyncClient(timeout=20, verify=False) as http:
-        client = await client_of(http, dialect_server.url, "assistant", "JSONRPC")
-        stream = client.send_message(message("slowly please"))
-        first = await anext(stream)
-        await stream.aclose()
-        rest = await all_of(client.subscribe(pb.SubscribeToTaskRequest(id=first.task.id)))
-        assert rest[0].task.id == first.task.id
-        task = await client.get_task(pb.GetTaskRequest(id=first.task.id))
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
+        holder = await client_of(http, dialect_server.url, "holder", "JSONRPC")
+        rest = await left_and_subscribed_to(holder, tmp_path / "go")
+        task = await holder.get_task(pb.GetTaskRequest(id=rest[0].task.id))
         assert task.artifacts[0].parts[0].text == "One, two, three."
+        client = await client_of(http, dialect_server.url, "assistant", "JSONRPC")
         waits = (await all_of(client.send_message(message("publish it now"))))[-1].status_update
         assert waits.status.state == pb.TASK_STATE_INPUT_REQUIRED
         cancelled = await client.cancel_task(pb.CancelTaskRequest(id=waits.task_id))
@@ -104,7 +115,7 @@ async def test_a_stream_that_was_left_is_subscribed_to_again_and_a_task_is_cance
 
 
 async def test_questions_failures_and_repeated_messages(dialect_server: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=60) as http:
         asked = (await http.post("/helper/message:send", json=sent("ask me"))).json()["task"]
         answer = sent("blue", taskId=asked["id"])
         done = (await http.post("/helper/message:send", json=answer)).json()["task"]
@@ -133,7 +144,7 @@ def sent(text: str, **ids: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("PX-5")
 async def test_a_hostile_agent_gets_errors_of_the_protocol(dialect_server: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=f"{dialect_server.url}/a2a", timeout=60) as http:
         push_config = {"taskPushNotificationConfig": {"url": "http://x"}}
         for body, reason in (
             ({}, "INVALID_PARAMS"),
@@ -170,9 +181,10 @@ async def test_a_hostile_agent_gets_errors_of_the_protocol(dialect_server: Serve
 @pytest.mark.requirement("PX-3")
 async def test_a_task_outlives_the_server_and_clients_of_0_3_are_served_where_that_is_set(tmp_path: Path) -> None:
     variables = {"HOLDFAST_A2A_V03": "true"}
-    server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, None, variables)
+    workspace = make_workspace(tmp_path / "workspace")
+    server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace, variables)
     try:
-        async with httpx2.AsyncClient(timeout=20) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             said = {
                 "kind": "message",
                 "messageId": "1",
@@ -184,15 +196,15 @@ async def test_a_task_outlives_the_server_and_clients_of_0_3_are_served_where_th
             assert (waits["kind"], waits["status"]["state"]) == ("task", "input-required")
         server.kill()
         server = await asyncio.to_thread(server.again)
-        async with httpx.AsyncClient(timeout=20, verify=False) as http:
+        async with httpx.AsyncClient(timeout=60, verify=False) as http:
             card = await A2ACardResolver(http, server.url).get_agent_card()
             assert card.name == "echo", "the agent that answers when nobody is named"
             assert list(card.default_input_modes) == ["text/plain", "application/json"], "it has no model"
             client = await client_of(http, server.url, "assistant", "JSONRPC", streaming=False)
             (done,) = await all_of(client.send_message(message("approve", task_id=waits["id"])))
             assert done.task.artifacts[0].parts[0].text == "It has been published."
-        await _speak_0_3(server.url)
-        async with httpx2.AsyncClient(timeout=20) as http:
+        await _speak_0_3(server.url, tmp_path / "go")
+        async with httpx2.AsyncClient(timeout=60) as http:
             said["parts"] = [{"kind": "text", "text": "good day"}]
             stream = body | {"method": "message/stream", "params": {"message": {**said, "messageId": "2"}}}
             frames = (await http.post(f"{server.url}/a2a/assistant", json=stream)).text
@@ -201,23 +213,24 @@ async def test_a_task_outlives_the_server_and_clients_of_0_3_are_served_where_th
         server.stop()
 
 
-async def _speak_0_3(url: str) -> None:
+async def _client_of_0_3(http: httpx.AsyncClient, url: str, agent: str) -> Any:
     """The SDK's own client for servers of 0.3: it takes the card's interface of that version."""
-    async with httpx.AsyncClient(timeout=30) as http:
-        card = await A2ACardResolver(http, f"{url}/a2a/assistant").get_agent_card()
-        for one in [one for one in card.supported_interfaces if not one.protocol_version.startswith("0.3")]:
-            card.supported_interfaces.remove(one)
-        config = ClientConfig(httpx_client=http, streaming=True, supported_protocol_bindings=["JSONRPC"])
-        client = ClientFactory(config).create(card)
+    card = await A2ACardResolver(http, f"{url}/a2a/{agent}").get_agent_card()
+    for one in [one for one in card.supported_interfaces if not one.protocol_version.startswith("0.3")]:
+        card.supported_interfaces.remove(one)
+    config = ClientConfig(httpx_client=http, streaming=True, supported_protocol_bindings=["JSONRPC"])
+    return ClientFactory(config).create(card)
+
+
+async def _speak_0_3(url: str, go: Path) -> None:
+    async with httpx.AsyncClient(timeout=60) as http:
+        client = await _client_of_0_3(http, url, "assistant")
         events = await all_of(client.send_message(message("calculate it")))
         assert states_of(events)[-1] == "TASK_STATE_COMPLETED" and output_of(events).startswith("That makes")
         read = await client.get_task(pb.GetTaskRequest(id=events[0].task.id))
         assert read.artifacts[0].parts[0].text == output_of(events)
-        stream = client.send_message(message("slowly please"))
-        first = await anext(stream)
-        await stream.aclose()
-        rest = await all_of(client.subscribe(pb.SubscribeToTaskRequest(id=first.task.id)))
-        assert rest[0].task.id == first.task.id and states_of(rest)[-1] == "TASK_STATE_COMPLETED"
+        holder = await _client_of_0_3(http, url, "holder")
+        assert states_of(await left_and_subscribed_to(holder, go))[-1] == "TASK_STATE_COMPLETED"
         waits = (await all_of(client.send_message(message("publish it now"))))[-1].status_update
         assert waits.status.state == pb.TASK_STATE_INPUT_REQUIRED
         cancelled = await client.cancel_task(pb.CancelTaskRequest(id=waits.task_id))

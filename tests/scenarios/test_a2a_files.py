@@ -71,7 +71,7 @@ def _message(*parts: Any, **ids: str) -> Any:
 
 
 async def test_files_come_in_as_bytes_and_go_out_as_addresses(settings: Settings, tmp_path: Path) -> None:
-    async with painting(settings, tmp_path) as url, httpx.AsyncClient(timeout=30, verify=False) as http:
+    async with painting(settings, tmp_path) as url, httpx.AsyncClient(timeout=60, verify=False) as http:
         card = await A2ACardResolver(http, f"{url}/a2a/painter").get_agent_card()
         assert list(card.default_input_modes) == ["text/plain", "application/json", "image/*", "application/*"]
         assert list(card.default_output_modes) == ["text/plain", "application/json", "image/*"]
@@ -104,7 +104,7 @@ async def test_files_come_in_as_bytes_and_go_out_as_addresses(settings: Settings
 
 
 async def test_wrong_files_and_files_of_0_3(settings: Settings, tmp_path: Path) -> None:
-    async with painting(settings, tmp_path) as url, httpx2.AsyncClient(base_url=f"{url}/a2a", timeout=30) as http:
+    async with painting(settings, tmp_path) as url, httpx2.AsyncClient(base_url=f"{url}/a2a", timeout=60) as http:
         for part, reason in (
             ({"raw": "not base64!"}, "INVALID_PARAMS"),
             ({"raw": "eA==", "mediaType": "no type"}, "INVALID_PARAMS"),

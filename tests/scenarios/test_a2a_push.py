@@ -107,7 +107,7 @@ async def _client(http: httpx.AsyncClient, url: str, binding: str) -> Any:
 
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_client_is_told_of_the_question_and_of_the_end(pushing: ServerProcess, binding: str) -> None:
-    async with listening() as at, httpx.AsyncClient(timeout=30, verify=False) as http:
+    async with listening() as at, httpx.AsyncClient(timeout=60, verify=False) as http:
         client = await _client(http, pushing.url, binding)
         push = pb.TaskPushNotificationConfig(url=at.url, token=TOKEN)
         push.authentication.scheme, push.authentication.credentials = "Bearer", "a-credential"
@@ -130,7 +130,7 @@ async def test_a_client_is_told_of_the_question_and_of_the_end(pushing: ServerPr
 
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_configs_are_set_read_listed_and_deleted(pushing: ServerProcess, binding: str) -> None:
-    async with listening() as at, httpx.AsyncClient(timeout=30, verify=False) as http:
+    async with listening() as at, httpx.AsyncClient(timeout=60, verify=False) as http:
         client = await _client(http, pushing.url, binding)
         started = await http.post(f"{pushing.url}/a2a/assistant/message:send", json={"message": said("publish it now")})
         task = started.json()["task"]["id"]
@@ -177,7 +177,7 @@ async def test_configs_are_set_read_listed_and_deleted(pushing: ServerProcess, b
 
 
 async def test_a_task_has_few_configs_and_a_refused_one_starts_nothing(pushing: ServerProcess) -> None:
-    async with listening() as at, httpx2.AsyncClient(base_url=f"{pushing.url}/a2a/assistant", timeout=30) as http:
+    async with listening() as at, httpx2.AsyncClient(base_url=f"{pushing.url}/a2a/assistant", timeout=60) as http:
         task = (await http.post("/message:send", json={"message": said("publish it now")})).json()["task"]["id"]
         configs = f"/tasks/{task}/pushNotificationConfigs"
         made = await asyncio.gather(*(http.post(configs, json={"id": f"c{n}", "url": at.url}) for n in range(15)))
@@ -204,7 +204,7 @@ async def test_a_client_of_0_3_is_told_in_its_own_words(pushing: ServerProcess) 
         assert "result" in answer, answer
         return answer["result"]
 
-    async with listening() as at, httpx2.AsyncClient(timeout=30) as http:
+    async with listening() as at, httpx2.AsyncClient(timeout=60) as http:
         message: dict[str, Any] = {"kind": "message", "messageId": uuid.uuid4().hex, "role": "user"}
         message["parts"] = [{"kind": "text", "text": "publish it"}]
         push = {"url": at.url, "token": TOKEN, "authentication": {"schemes": ["Bearer"], "credentials": "c"}}
@@ -226,7 +226,7 @@ async def test_a_client_of_0_3_is_told_in_its_own_words(pushing: ServerProcess) 
 
 
 async def test_notifications_are_signed_sealed_and_stop_when_the_receiver_is_gone(pushing: ServerProcess) -> None:
-    async with listening() as at, httpx2.AsyncClient(base_url=pushing.url, timeout=30) as http:
+    async with listening() as at, httpx2.AsyncClient(base_url=pushing.url, timeout=60) as http:
         configuration = {"taskPushNotificationConfig": {"url": at.url, "id": "mine", "token": TOKEN}}
         body = {"message": said("publish it now"), "configuration": configuration}
         task = (await http.post("/a2a/assistant/message:send", json=body)).json()["task"]["id"]
@@ -270,7 +270,7 @@ async def test_a_server_that_is_killed_tells_after_its_restart(settings: Setting
     try:
         async with listening() as at:
             at.open.clear()  # it has been sent, and nobody knows whether it has arrived
-            async with httpx2.AsyncClient(base_url=f"{server.url}/a2a/assistant", timeout=30) as http:
+            async with httpx2.AsyncClient(base_url=f"{server.url}/a2a/assistant", timeout=60) as http:
                 configuration = {"taskPushNotificationConfig": {"url": at.url, "token": TOKEN}}
                 body = {"message": said("good day"), "configuration": configuration}
                 task = (await http.post("/message:send", json=body)).json()["task"]["id"]
@@ -282,7 +282,7 @@ async def test_a_server_that_is_killed_tells_after_its_restart(settings: Setting
             assert {one.id for one in at.tasks()} == {task}
             assert at.got[0][0]["webhook-id"] == at.got[1][0]["webhook-id"], "the receiver knows that it is the same"
             assert at.got[1][0]["x-a2a-notification-token"] == TOKEN
-            async with httpx2.AsyncClient(base_url=f"{server.url}/a2a/assistant", timeout=30) as http:
+            async with httpx2.AsyncClient(base_url=f"{server.url}/a2a/assistant", timeout=60) as http:
                 listed = (await http.get(f"/tasks/{task}/pushNotificationConfigs")).json()["configs"]
                 assert [one["id"] for one in listed] == [task]
             stored = await _stored(settings)

@@ -27,7 +27,7 @@ WEATHER = {
 
 @pytest.fixture
 async def http(dialect_server: ServerProcess) -> Any:
-    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=60) as client:
         yield client
 
 

@@ -109,7 +109,7 @@ def _state(events: list[dict[str, Any]]) -> Any:
 
 
 async def test_steps_of_a_workflow_and_their_state_are_shown(stateful: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=stateful.url, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=stateful.url, timeout=60) as http:
         body = asked("the goal", state={"mine": 1})
         events = await run(http, "workflow:ship", body)
         assert _steps(events) == ["+first", "-first", "+ok", "-ok"] and events[-1]["type"] == "RUN_FINISHED"
@@ -131,7 +131,7 @@ async def test_steps_of_a_workflow_and_their_state_are_shown(stateful: ServerPro
 
 
 async def test_things_to_do_are_state_and_the_agent_is_not_shown_its_own_list_twice(stateful: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=stateful.url, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=stateful.url, timeout=60) as http:
         body = asked("plan it")
         events = await run(http, "planner", body)
         owned = [{**LOOK, "owner": "agent"}, {**LEAP, "owner": "agent"}]
@@ -176,7 +176,7 @@ async def test_a_stream_that_a_kill_cut_goes_on_after_the_restart(tmp_path: Path
     try:
         body = asked("slowly please")
         before: list[dict[str, Any]] = []
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as http:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
             async with http.stream("POST", "/agui/assistant", json=body) as answer:
                 async for line in answer.aiter_lines():
                     if line.startswith("data: "):

@@ -35,7 +35,7 @@ def _of(events: list[Json], type_: str) -> Json:
 
 @pytest.mark.requirement("OS-L4", "SH-13")
 async def test_views_show_the_amended_answer_and_the_log_keeps_the_original(client: httpx2.AsyncClient) -> None:
-    run = await submit(client, "echo", "hello", wait=10)
+    run = await submit(client, "echo", "hello", wait=30)
     thread = run["threadId"]
     before = await _events(client, thread)
     wrong = _of(before, "runtime.request.completed")
@@ -106,22 +106,22 @@ async def test_the_next_model_call_is_sent_the_amended_text(settings: Settings, 
         def heard() -> list[str]:
             return [message["content"] for message in upstream.seen[-1].body["messages"] if message["role"] != "system"]
 
-        async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
-            run = await submit(client, "free", "hello", wait=10)
+        async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+            run = await submit(client, "free", "hello", wait=30)
             thread = run["threadId"]
-            await submit(client, "free", "more", wait=10, threadId=thread)
+            await submit(client, "free", "more", wait=30, threadId=thread)
             assert heard() == ["hello", "Hello, world", "more"]
             events = await _events(client, thread)
             await _amend(client, _of(events, "runtime.model.completed"), text=long)
             both = [e["payload"].get("amendsType") for e in await _events(client, thread)][-2:]
             assert both == ["runtime.model.completed", "runtime.request.completed"]
-            await submit(client, "free", "and more", wait=10, threadId=thread)
+            await submit(client, "free", "and more", wait=30, threadId=thread)
             assert heard() == ["hello", long, "more", "Hello, world", "and more"]
             # A second amendment of the same text replaces the first.
             await _amend(client, _of(events, "runtime.request.completed"), output="short")
             assert (await client.get(f"/api/runs/{run['id']}")).json()["output"] == "short"
-        async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
-            await submit(client, "free", "last", wait=10, threadId=thread)
+        async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+            await submit(client, "free", "last", wait=30, threadId=thread)
             assert heard()[:3] == ["hello", "short", "more"]
 
 
@@ -158,7 +158,7 @@ async def test_a_clients_row_is_amended_unless_it_was_replaced_since(client: htt
 async def test_parts_keep_what_is_not_text(client: httpx2.AsyncClient) -> None:
     given = [{"type": "text", "text": "one"}, {"type": "json", "json": {"a": 1}}, {"type": "text", "text": "two"}]
     body = {"agent": "echo", "input": given}
-    run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     events = await _events(client, run["threadId"])
     await _amend(client, _of(events, "runtime.request.queued"), input="three")
     shown = (await client.get(f"/api/runs/{run['id']}")).json()["input"]
@@ -166,7 +166,7 @@ async def test_parts_keep_what_is_not_text(client: httpx2.AsyncClient) -> None:
 
 
 async def test_only_texts_of_ended_runs_are_amended(client: httpx2.AsyncClient) -> None:
-    run = await submit(client, "echo", "hello", wait=10)
+    run = await submit(client, "echo", "hello", wait=30)
     thread = run["threadId"]
     events = await _events(client, thread)
     done = _of(events, "runtime.request.completed")["seq"]
@@ -204,8 +204,8 @@ async def test_only_texts_of_ended_runs_are_amended(client: httpx2.AsyncClient) 
 @pytest.mark.requirement("S25")
 async def test_a_thread_has_a_bounded_number_of_amendments(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.intake.amendments.MAX_AMENDMENTS", 3)
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
-        run = await submit(client, "echo", "hello", wait=10)
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+        run = await submit(client, "echo", "hello", wait=30)
         wrong = _of(await _events(client, run["threadId"]), "runtime.request.completed")
         for number in range(3):
             await _amend(client, wrong, output=f"version {number}")
@@ -217,7 +217,7 @@ async def test_a_thread_has_a_bounded_number_of_amendments(settings: Settings, m
 
 @pytest.mark.requirement("OS-L4", "G22")
 async def test_amendments_at_once_are_all_recorded_and_the_last_one_counts(client: httpx2.AsyncClient) -> None:
-    run = await submit(client, "echo", "hello", wait=10)
+    run = await submit(client, "echo", "hello", wait=30)
     wrong = _of(await _events(client, run["threadId"]), "runtime.request.completed")
     await asyncio.gather(*(_amend(client, wrong, output=f"version {number}") for number in range(4)))
     amended = [e["payload"]["correction"]["output"] for e in await _events(client, run["threadId"]) if e["seq"] > 6]

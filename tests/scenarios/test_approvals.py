@@ -144,7 +144,7 @@ class ApprovalSetup:
     @asynccontextmanager
     async def caller(self, name: str, roles: str = "member") -> AsyncIterator[httpx2.AsyncClient]:
         headers = {"x-holdfast-user": name, "x-holdfast-roles": roles}
-        async with httpx2.AsyncClient(base_url=self.server.url, headers=headers, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=self.server.url, headers=headers, timeout=60) as client:
             yield client
 
 

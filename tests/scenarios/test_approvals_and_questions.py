@@ -7,7 +7,7 @@ from tests.clients import reached
 
 
 async def submitted(client: httpx2.AsyncClient) -> tuple[str, str]:
-    answer = await client.post("/api/runs?wait=10", json={"agent": "assistant", "input": "publish it now"})
+    answer = await client.post("/api/runs?wait=30", json={"agent": "assistant", "input": "publish it now"})
     # A run that waits for a person is answered at once, as it stands.
     assert answer.status_code == 202 and answer.json()["status"] == "waiting", answer.text
     (interrupt,) = answer.json()["waitingOn"]

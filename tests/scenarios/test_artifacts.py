@@ -45,7 +45,7 @@ async def test_a_tools_artifacts_are_versions_that_can_be_listed_fetched_and_com
         thread = (await client.post("/api/threads", json={})).json()["id"]
         for number, text in enumerate(("one\ntwo\nthree\n", "one\n2\nthree\n", "binary"), 1):
             body = {"tool": "report", "input": {"text": text}, "threadId": thread}
-            run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+            run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
             assert (run["status"], run["output"]) == ("completed", number), run
         listed = (await client.get(f"/api/threads/{thread}/artifacts", params={"name": "report.md"})).json()["items"]
         assert [it["version"] for it in listed] == [1, 2, 3]

@@ -53,7 +53,7 @@ async def server(settings: Settings, patient: Patient) -> AsyncIterator[InProces
 
 @pytest.fixture
 async def client(server: InProcessServer) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
         yield client
 
 
@@ -91,8 +91,8 @@ async def test_a_thread_is_free_again_when_its_run_has_ended(client: httpx2.Asyn
     running = await _start(client, patient)
     patient.go_on.set()
     body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
-    await client.post("/api/runs", params={"wait": 10}, json=body)
-    answer = await client.post("/api/runs", params={"wait": 10}, json=body | {"busy": "reject"})
+    await client.post("/api/runs", params={"wait": 30}, json=body)
+    answer = await client.post("/api/runs", params={"wait": 30}, json=body | {"busy": "reject"})
     assert (answer.status_code, answer.json()["status"]) == (200, "completed")
 
 
@@ -100,7 +100,7 @@ async def test_a_full_queue_is_429_and_nothing_of_it_is_kept(settings: Settings,
     small = settings.model_copy(update={"max_queued_runs_per_thread": 5})
     async with (
         in_process(small, {"echo": patient}) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         running = await _start(client, patient)
         body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
@@ -163,7 +163,7 @@ async def test_concurrent_cancels_of_one_run_leave_one_end(
 
 
 async def test_a_backend_s_failure_ends_the_run_without_revealing_its_detail(client: httpx2.AsyncClient) -> None:
-    answer = await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "fail"})
+    answer = await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "fail"})
     run = answer.json()
     assert (answer.status_code, run["status"], run["output"]) == (200, "failed", None)
     assert run["error"] == {"code": "BACKEND_FAILED", "message": "The backend raised ValueError.", "retryable": False}
@@ -178,7 +178,7 @@ async def test_a_deleted_thread_answers_410_on_every_route(
     server: InProcessServer, client: httpx2.AsyncClient, patient: Patient
 ) -> None:
     patient.go_on.set()
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "x"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "x"})).json()
     await _delete(server, run["threadId"])
     path = f"/api/threads/{run['threadId']}"
     reads = [await client.get(path + suffix) for suffix in ("", "/events", "/export")]
@@ -195,7 +195,7 @@ async def test_a_key_whose_thread_was_deleted_answers_410(
 ) -> None:
     patient.go_on.set()
     body, headers = {"agent": "echo", "input": "x"}, {"idempotency-key": new_id("key")}
-    run = (await client.post("/api/runs", params={"wait": 10}, json=body, headers=headers)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body, headers=headers)).json()
     await _delete(server, run["threadId"])
     answer = await client.post("/api/runs", json=body, headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (410, "THREAD_DELETED")
@@ -212,7 +212,7 @@ async def test_a_closed_thread_takes_no_new_run(
     server: InProcessServer, client: httpx2.AsyncClient, patient: Patient
 ) -> None:
     patient.go_on.set()
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "x"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "x"})).json()
     await server.holdfast.store.recorder.record(Scope(DEFAULT_TENANT, run["threadId"]), thread.ThreadClosed())
     body = {"agent": "echo", "input": "x", "threadId": run["threadId"]}
     answer = await client.post("/api/runs", json=body)

@@ -87,7 +87,7 @@ async def test_deltas_stay_where_nobody_asked_for_anything_else(settings: Settin
 async def test_abandoned_messages_and_open_runs_keep_their_deltas(settings: Settings, tmp_path: Path) -> None:
     aged = Aged.on(settings, tmp_path / "w")
     async with aged.serving() as (_, client):
-        waiting = await submit(client, "talker", "publish it", wait=10)
+        waiting = await submit(client, "talker", "publish it", wait=30)
         assert waiting["status"] == "waiting"
         broken = await said(client, "break it")
         brief = await said(client, "briefly")

@@ -58,7 +58,7 @@ async def test_what_is_not_strict_json_is_refused_with_its_reason(
 )
 async def test_unusual_but_strict_values_come_back_as_they_were(client: httpx2.AsyncClient, value: object) -> None:
     body = {"agent": "echo", "input": {"value": value}}
-    run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     assert (run["status"], run["input"]) == ("completed", body["input"])
 
 

@@ -60,7 +60,7 @@ async def test_a_pass_that_is_made_again_repeats_no_action(settings: Settings, t
     workspace = tmp_path / "workspace"
     shutil.copytree(EXAMPLE, workspace)
     settings = settings.model_copy(update={"workspace": workspace})
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         registry = server.holdfast.extensions
         consumer = registry._consumer
         assert consumer is not None

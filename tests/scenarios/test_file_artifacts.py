@@ -51,7 +51,7 @@ async def test_files_that_tools_write_are_artifacts_with_diffs(settings: Setting
         settings.data_dir.mkdir()
         async with (
             in_process(settings, {"native": Doer()}) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
         ):
             first = await do(client, write("plan.md", "one\ntwo\n"))
             thread = first["threadId"]

@@ -169,7 +169,7 @@ async def test_an_upload_over_the_limit_is_refused_as_soon_as_that_is_known(sett
             yield b"x" * 65_536
 
     async with in_process(settings.model_copy(update={"max_upload_bytes": 2 * MIB})) as server:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
             refused = await client.post("/api/files", content=b"x" * (2 * MIB + 1))
             assert (refused.status_code, refused.json()["error"]["code"]) == (413, "BODY_TOO_LARGE")
             found_out = await client.post("/api/files", content=of_unknown_length())

@@ -33,7 +33,7 @@ def guarded(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 async def client(guarded: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=guarded.url, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=guarded.url, timeout=60) as client:
         yield client
 
 

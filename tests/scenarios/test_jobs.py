@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from app.backends.contract import Context, Result, Resume
+from app.core.clock import ManualClock, iso
 from app.core.errors import HoldfastError
 from app.core.settings import Settings
 from tests.server import InProcessServer, in_process
@@ -67,7 +68,7 @@ Queue = tuple[InProcessServer, Worker, httpx2.AsyncClient]
 
 @asynccontextmanager
 async def queue(
-    settings: Settings, tmp_path: Path
+    settings: Settings, tmp_path: Path, clock: ManualClock | None = None
 ) -> AsyncIterator[tuple[InProcessServer, Worker, httpx2.AsyncClient]]:
     root = tmp_path / "workspace"
     root.mkdir()
@@ -75,8 +76,8 @@ async def queue(
     settings = settings.model_copy(update={"workspace": root, "data_dir": tmp_path / "data"})
     settings.data_dir.mkdir()
     worker = Worker()
-    async with in_process(settings, {"native": worker}) as server:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings, {"native": worker}, clock=clock) as server:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             yield server, worker, client
         await assert_tables_equal_replay(server.holdfast.store)
 
@@ -142,15 +143,20 @@ async def test_an_attempt_that_takes_too_long_is_ended(settings: Settings, tmp_p
 
 @pytest.mark.requirement("CM-3")
 async def test_a_delayed_job_waits_without_a_worker_and_holds_nobody_up(settings: Settings, tmp_path: Path) -> None:
-    async with queue(settings, tmp_path) as (server, _worker, client):
+    clock = ManualClock()
+    async with queue(settings, tmp_path, clock) as (server, _worker, client):
+        executor = server.holdfast.executor
         thread = (await client.post("/api/threads", json={})).json()["id"]
-        delayed = (await put(client, {}, threadId=thread, notBefore=in_ms(900))).json()
+        delayed = (await put(client, {}, threadId=thread, notBefore=iso(clock.now_ms() + 900_000))).json()
         assert delayed["status"] == "queued"
         assert (await client.get(f"/api/threads/{thread}")).json()["status"] == "idle"
         at_once = (await put(client, {}, threadId=thread, wait=20)).json()
         assert at_once["status"] == "completed", "a later run of the thread goes first"
-        assert server.holdfast.executor.running == server.holdfast.executor.waiting == 0
+        await asyncio.wait_for(executor.idle(), 30)
+        assert executor.running == executor.waiting == 0
         assert (await client.get(f"/api/jobs/{delayed['id']}")).json()["status"] == "queued"
+        clock.advance(900)
+        executor.sweep_now()
         ended = await _ended(client, delayed["id"])
         assert ended["status"] == "completed" and ended["startedAt"] >= ended["notBefore"]
         far = (await put(client, {}, notBefore=in_ms(3_600_000))).json()

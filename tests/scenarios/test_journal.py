@@ -39,7 +39,7 @@ async def test_a_journal_has_all_kinds_in_pages_and_every_tampering_is_found(
         settings.data_dir.mkdir()
         async with (
             in_process(settings, {"native": Doer()}) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
         ):
             run = await _waiting_run(client)
             undone = await undo(client, run)

@@ -73,7 +73,7 @@ async def test_two_questions_of_one_moment_are_both_asked_and_answered(asking: S
 async def test_a_stream_that_is_cut_between_two_questions_of_one_moment_goes_on_with_the_second(
     asking: ServerProcess,
 ) -> None:
-    async with httpx2.AsyncClient(base_url=asking.url, timeout=30, verify=False) as http:
+    async with httpx2.AsyncClient(base_url=asking.url, timeout=60, verify=False) as http:
         able = {"capabilities": {"elicitation": {}}, "clientInfo": {"name": "cut", "version": "1"}}
         opened = await http.post("/mcp", json=rpc("initialize", protocolVersion="2025-11-25", **able))
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}

@@ -174,7 +174,7 @@ async def test_mistakes_are_the_protocol_s_errors(dialect_server: ServerProcess,
 @pytest.mark.requirement("PX-10")
 async def test_what_is_not_served_is_refused_as_the_protocol_does(dialect_server: ServerProcess) -> None:
     """The list of the page, line by line."""
-    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=60) as http:
         batch = await http.post("/mcp", json=[rpc("ping"), rpc("ping")])
         assert (batch.status_code, batch.json()["error"]["code"]) == (400, -32600)
         for method in ("GET", "DELETE"):
@@ -197,7 +197,7 @@ async def test_what_is_not_served_is_refused_as_the_protocol_does(dialect_server
 async def test_leaving_a_stateless_call_cancels_it_and_a_notification_cancels_an_older_one(
     dialect_server: ServerProcess,
 ) -> None:
-    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=60) as http:
         for mode in MODES:
             async with client_of(dialect_server, mode) as client:
                 before = {run["id"] for run in (await http.get("/api/runs?status=waiting")).json()["items"]}
@@ -273,7 +273,7 @@ async def task_at(http: httpx2.AsyncClient, task_id: str, *states: str) -> dict[
 
 @pytest.mark.requirement("PX-10")
 async def test_tasks_are_cancelled_and_need_the_extension(dialect_server: ServerProcess) -> None:
-    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=dialect_server.url, timeout=60) as http:
         call = {"name": "agent_assistant", "arguments": {"message": "publish it now"}}
         task = (await ask(http, "tools/call", call))["result"]
         assert (task["resultType"], task["status"]) == ("task", "working")
@@ -326,7 +326,7 @@ async def test_a_stream_that_is_cut_is_resumed_by_the_client(dialect_server: Ser
     async with (
         Cutter(dialect_server.url) as proxy,
         Client(f"{proxy.url}/mcp", mode="legacy", read_timeout_seconds=30) as client,
-        httpx2.AsyncClient(base_url=dialect_server.url, timeout=20) as http,
+        httpx2.AsyncClient(base_url=dialect_server.url, timeout=60) as http,
     ):
         before = {run["id"] for run in (await http.get("/api/runs?status=waiting")).json()["items"]}
         call = asyncio.create_task(client.call_tool("agent_assistant", {"message": "publish it now"}))
@@ -344,7 +344,7 @@ async def test_tasks_and_streams_outlive_the_server(settings: Settings, tmp_path
     try:
         async with client_of(server, "2026-07-28", extensions=[Tasks()]) as client:
             task_id = text_of(await client.call_tool("agent_assistant", {"message": "publish it now"}))
-        async with httpx2.AsyncClient(base_url=server.url, timeout=20) as http:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
             waits = await task_at(http, task_id, "input_required")
             (key,) = waits["inputRequests"]
             assert waits["inputRequests"][key]["method"] == "elicitation/create"
@@ -357,7 +357,7 @@ async def test_tasks_and_streams_outlive_the_server(settings: Settings, tmp_path
             last, run_id = first.removeprefix("id: "), first.partition(".")[2]
         server.kill()
         server = await asyncio.to_thread(server.again)
-        async with httpx2.AsyncClient(base_url=server.url, timeout=20) as http:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
             assert (await task_at(http, task_id, "input_required"))["inputRequests"].keys() == {key}
             answer = {key: {"action": "accept", "content": {"decision": "approve"}}}
             assert "result" in await ask(http, "tasks/update", {"taskId": task_id, "inputResponses": answer})

@@ -80,7 +80,7 @@ def studio(settings: Settings, tmp_path: Path) -> Settings:
 async def serving(studio: Settings) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         in_process(studio) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client,
     ):
         yield client
 

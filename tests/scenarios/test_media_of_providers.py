@@ -108,7 +108,7 @@ spec: {{model: main, instructions: Look.}}
 
 @asynccontextmanager
 async def _serving(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         yield client
 
 

@@ -101,7 +101,7 @@ class MemorySetup:
     @asynccontextmanager
     async def caller(self, name: str, tenant: str = "acme", roles: str = "member") -> AsyncIterator[httpx2.AsyncClient]:
         headers = {"x-holdfast-user": name, "x-holdfast-tenant": tenant, "x-holdfast-roles": roles}
-        async with httpx2.AsyncClient(base_url=self.server.url, headers=headers, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=self.server.url, headers=headers, timeout=60) as client:
             yield client
 
 

@@ -118,7 +118,7 @@ async def test_a_client_of_mcp_that_never_reads_its_result_is_dropped(
     headers = {"accept": "text/event-stream", "mcp-protocol-version": "2025-11-25", "mcp-session-id": f"{'0' * 32}p"}
     async with (
         in_process(Settings(data_dir=tmp_path)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client,
     ):
         lines = [f"{name}: {value}" for name, value in headers.items()]
         async with _deaf(server, _post("/mcp", message, *lines)) as peer:
@@ -151,7 +151,7 @@ async def test_a_peer_that_never_reads_is_dropped(
     monkeypatch.setattr(protocol_socket, "_STALL_SECONDS", 0.3)
     async with (
         in_process(Settings(data_dir=tmp_path), direct=direct) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client,
     ):
         hub = server.holdfast.store.hub
         run = (await client.post("/api/runs?wait=30", json={"agent": "echo", "input": LARGE})).json()

@@ -54,7 +54,7 @@ async def test_a_cut_off_answer_is_in_the_output_and_in_the_messages_by_policy(
     root.mkdir()
     (root / "workspace.yaml").write_text(WORKSPACE)
     settings = settings.model_copy(update={"workspace": root, "data_dir": tmp_path})
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         waits = (await client.post("/api/runs", json={"agent": agent, "input": "wait"})).json()
         async with client.stream("GET", f"/api/runs/{waits['id']}/stream") as stream:
             async for line in stream.aiter_lines():

@@ -81,7 +81,7 @@ async def until_waiting(client: httpx2.AsyncClient, run: dict[str, Any]) -> dict
 async def test_runs_survive_a_provider_that_goes_away_and_comes_back(tmp_path: Path, fake: Fake) -> None:
     server = await start(tmp_path, fake, 1.0)
     try:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             await fake.stop()
             runs = [await submit(client, "asking", "Hi") for _ in range(6)]
             await until_waiting(client, runs[-1])
@@ -95,13 +95,13 @@ async def test_runs_survive_a_provider_that_goes_away_and_comes_back(tmp_path: P
 async def test_runs_that_wait_for_a_provider_keep_no_place_and_can_be_cancelled(tmp_path: Path, fake: Fake) -> None:
     server = await start(tmp_path, fake, 60.0, HOLDFAST_MAX_CONCURRENT_RUNS="2")
     try:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             fake.plays(Status(503))
             stuck = [await submit(client, "asking", "Hi") for _ in range(2)]
             for run in stuck:
                 wait = await until_waiting(client, run)
                 assert wait["reason"] == "PROVIDER_CIRCUIT_OPEN" and 50_000 < wait["delayMs"] <= 60_000
-            assert (await submit(client, "local", "Hi", wait=10))["status"] == "completed", "the others go on"
+            assert (await submit(client, "local", "Hi", wait=30))["status"] == "completed", "the others go on"
             fake.plays(Answer())
             await client.post(f"/api/runs/{stuck[0]['id']}/cancel")
             assert (await reached(client, stuck[0]["id"], "waiting", *TERMINAL))["status"] == "cancelled"
@@ -112,9 +112,9 @@ async def test_runs_that_wait_for_a_provider_keep_no_place_and_can_be_cancelled(
 async def test_a_wrong_key_fails_a_run_at_once(tmp_path: Path, fake: Fake) -> None:
     server = await start(tmp_path, fake, 60.0)
     try:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             fake.plays(Status(401))
-            run = await submit(client, "asking", "Hi", wait=10)
+            run = await submit(client, "asking", "Hi", wait=30)
             assert run["status"] == "failed" and run["error"]["causes"][0]["code"] == "PROVIDER_DENIED"
             assert len(fake.seen) == 1
     finally:

@@ -56,7 +56,7 @@ async def test_a_native_agent_asks_and_goes_on_with_the_answers_after_a_restart(
     root.mkdir()
     (root / "workspace.yaml").write_text(WORKSPACE)
     settings = settings.model_copy(update={"workspace": root})
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         run = (await client.post("/api/runs", params={"wait": 20}, json={"input": "shirt"})).json()
         assert run["status"] == "waiting"
         session = await create_session(client)
@@ -64,7 +64,7 @@ async def test_a_native_agent_asks_and_goes_on_with_the_answers_after_a_restart(
         await reached(client, turn, "waiting")
         wrong = (await client.post("/api/runs", params={"wait": 20}, json={"input": "twice"})).json()
         assert wrong["status"] == "completed" and "INVALID_ARGUMENTS" in str(await _results(client, wrong["id"]))
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         [asked] = (await client.get(f"/api/runs/{run['id']}")).json()["waitingOn"]
         interrupt = (await client.get(f"/api/interrupts/{asked}")).json()
         assert (interrupt["kind"], interrupt["tool"], interrupt["title"]) == ("question", "ask_user", "Which size?")
@@ -88,7 +88,7 @@ async def test_a_message_to_a_running_run_may_have_parts(settings: Settings, tmp
     root.mkdir()
     (root / "workspace.yaml").write_text(WORKSPACE)
     settings = settings.model_copy(update={"workspace": root, "data_dir": tmp_path})
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         run = (await client.post("/api/runs", params={"wait": 20}, json={"input": "shirt"})).json()
         image = {"type": "image", "mime": "image/png", "data": "iVBORw0KGgo=", "name": "shirt.png"}
         path = f"/api/runs/{run['id']}/commands"

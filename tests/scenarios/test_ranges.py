@@ -23,7 +23,7 @@ async def _file(client: httpx2.AsyncClient) -> tuple[str, bytes]:
 
 
 async def _blob(client: httpx2.AsyncClient) -> tuple[str, bytes]:
-    run = (await client.post("/api/runs?wait=10", json={"agent": "echo", "input": TEXT})).json()
+    run = (await client.post("/api/runs?wait=30", json={"agent": "echo", "input": TEXT})).json()
     return f"/api/threads/{run['threadId']}/blobs/{run['input']['$blob']['sha256']}", TEXT.encode()
 
 

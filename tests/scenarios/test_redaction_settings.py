@@ -91,7 +91,7 @@ async def test_what_a_workspace_redacts_is_seen_by_nobody_it_is_kept_from(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_address[1]}")
     root = _workspace(tmp_path / "workspace", {"pii": pii, "reasoning": reasoning})
     chosen = settings.model_copy(update={"workspace": root, "traces": "otlp"})
-    async with in_process(chosen) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(chosen) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
 
         async def ran(agent: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             run = (await client.post("/api/runs?wait=20", json={"agent": agent, "input": f"write to {MAIL}"})).json()
@@ -146,7 +146,7 @@ async def test_without_permitted_fields_neither_traces_nor_sinks_have_content(
     (root / "all.yaml").write_text(text)
     assert '"traceFields": []' in text or '"traceFields": [\n' in text
     settings = Settings(data_dir=tmp_path / "data", workspace=root, traces="otlp")
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         answer = await client.post("/api/runs?wait=20", json={"agent": "talker", "input": f"write to {MAIL}"})
         assert answer.json()["output"] == f"write to {MAIL}"
     fields = _traced(collector)

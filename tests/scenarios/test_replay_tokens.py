@@ -17,7 +17,7 @@ def _encoded(data: bytes) -> str:
 
 @pytest.mark.requirement("HK-27")
 async def test_a_token_that_the_server_did_not_sign_is_refused(client: httpx2.AsyncClient) -> None:
-    run = (await client.post("/api/runs?wait=10", json={"agent": "echo", "input": "hello"})).json()
+    run = (await client.post("/api/runs?wait=30", json={"agent": "echo", "input": "hello"})).json()
     token = (await client.get(f"/api/runs/{run['id']}/replay-token")).json()["token"]
     assert token.startswith("rt2_")
     content, _, signature = token.removeprefix("rt2_").partition(".")

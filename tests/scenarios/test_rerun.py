@@ -12,8 +12,8 @@ from tests.server import in_process
 
 @pytest.mark.requirement("HK-27", "PX-9")
 async def test_a_run_is_repeated_by_its_token_on_a_thread_of_its_own(settings: Settings) -> None:
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
-        first = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "hi"})).json()
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+        first = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "hi"})).json()
         token = (await client.get(f"/api/runs/{first['id']}/replay-token")).json()["token"]
         answer = await client.post(f"/api/runs/{first['id']}/rerun", json={"token": token})
         again = answer.json()
@@ -58,9 +58,9 @@ async def test_a_compatible_rerun_takes_the_nearest_capable_model_and_says_what_
     able = "tools: true, input: [text, image]"
     (root / "all.yaml").write_text(_AGENT.format(model="old") + _MODEL.format(name="old", more=able))
     settings = settings.model_copy(update={"workspace": root, "data_dir": tmp_path})
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         body = {"input": "hi", "modelPlan": "old"}
-        first = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+        first = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
         assert first["output"] == "I am old."
         given = (await client.get(f"/api/runs/{first['id']}/replay-token")).json()
         assert given["createdAt"].endswith("Z")
@@ -71,7 +71,7 @@ async def test_a_compatible_rerun_takes_the_nearest_capable_model_and_says_what_
     }
     documents = "".join(_MODEL.format(name=name, more=more) for name, more in models.items())
     (root / "all.yaml").write_text(_AGENT.format(model="far") + documents)
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         address, token = f"/api/runs/{first['id']}/rerun", given["token"]
         strict = (await client.post(address, json={"token": token})).json()["error"]
         assert strict["code"] == "REPLAY_MISMATCH" and "provider" in strict["message"]
@@ -85,7 +85,7 @@ async def test_a_compatible_rerun_takes_the_nearest_capable_model_and_says_what_
     (root / "all.yaml").write_text(
         _AGENT.format(model="far").replace(", input.image", "") + _MODEL.format(name="far", more="tools: true")
     )
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         nobody = await client.post(address, json={"token": token, "mode": "compat"})
         assert (nobody.status_code, nobody.json()["error"]["code"]) == (409, "REPLAY_MISMATCH")
         assert "input.image" in nobody.json()["error"]["message"]

@@ -21,13 +21,13 @@ LONG_VALUE = "x" * 200
 
 @pytest.fixture
 async def http(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         yield client
         await assert_tables_equal_replay(server.holdfast.store)
 
 
 async def _run(http: httpx2.AsyncClient, **body: Any) -> dict[str, Any]:
-    answer = await http.post("/api/runs?wait=15", json={"agent": "echo", "input": "hello"} | body)
+    answer = await http.post("/api/runs?wait=30", json={"agent": "echo", "input": "hello"} | body)
     assert answer.status_code in (200, 202), answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -135,7 +135,7 @@ async def test_messages_of_a_fork_begin_with_what_it_took_over(http: httpx2.Asyn
 
 
 async def test_the_migration_takes_over_the_labels_of_stored_runs(settings: Settings) -> None:
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as http:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         run = await _run(http, labels={"team": "old", "long": LONG_VALUE})
         await _run(http)
     async with open_store(settings) as store:
@@ -160,7 +160,7 @@ async def test_the_migration_takes_over_the_labels_of_stored_runs(settings: Sett
         ):
             await store.database.write(lambda tx, statement=statement: tx.rows(Sql(statement)))  # type: ignore[misc]
     await migrate(settings)
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as http:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         for label in ("team:old", f"long:{LONG_VALUE}"):
             assert [found["id"] for found in await _pages(http, "/api/runs", label=label)] == [run["id"]]
         # The deltas of its thread were dropped with their table, so the thread is named.

@@ -29,7 +29,7 @@ async def test_a_running_server_is_alive_and_ready(client: httpx2.AsyncClient) -
 @pytest.mark.smoke
 @pytest.mark.requirement("CARD-3", "SH-3")
 async def test_a_submitted_run_completes_in_the_background(client: httpx2.AsyncClient) -> None:
-    answer = await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "to and fro"})
+    answer = await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "to and fro"})
     run = answer.json()
     assert answer.status_code == 200
     assert (run["status"], run["output"], run["error"]) == ("completed", "to and fro", None)
@@ -75,15 +75,15 @@ async def test_an_unknown_agent_is_404_and_creates_nothing(client: httpx2.AsyncC
 
 
 async def test_a_run_that_names_no_agent_gets_the_workspace_s_default(client: httpx2.AsyncClient) -> None:
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"input": "x"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"input": "x"})).json()
     assert (run["agent"], run["status"]) == ("echo", "completed")
 
 
 async def test_an_unknown_thread_is_404_unless_it_may_be_created(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "x", "threadId": new_id("thread")}
     refused = await client.post("/api/runs", json=body)
-    created = await client.post("/api/runs", params={"wait": 10}, json=body | {"createThread": True})
-    joined = await client.post("/api/runs", params={"wait": 10}, json=body | {"createThread": True})
+    created = await client.post("/api/runs", params={"wait": 30}, json=body | {"createThread": True})
+    joined = await client.post("/api/runs", params={"wait": 30}, json=body | {"createThread": True})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "THREAD_NOT_FOUND")
     assert created.json()["threadId"] == joined.json()["threadId"] == body["threadId"]
     assert created.json()["id"] != joined.json()["id"]
@@ -91,7 +91,7 @@ async def test_an_unknown_thread_is_404_unless_it_may_be_created(client: httpx2.
 
 async def test_concurrent_first_runs_of_a_thread_all_join_it(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "x", "threadId": new_id("thread"), "createThread": True}
-    answers = await asyncio.gather(*(client.post("/api/runs", params={"wait": 10}, json=body) for _ in range(8)))
+    answers = await asyncio.gather(*(client.post("/api/runs", params={"wait": 30}, json=body) for _ in range(8)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.json()["id"] for answer in answers}) == 8
 
@@ -100,7 +100,7 @@ async def test_concurrent_first_runs_of_a_thread_all_join_it(client: httpx2.Asyn
 async def test_runs_of_one_thread_are_done_one_after_the_other(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "one two three", "threadId": new_id("thread"), "createThread": True}
     runs = [(await client.post("/api/runs", json=body)).json() for _ in range(4)]
-    await client.post("/api/runs", params={"wait": 15}, json=body)
+    await client.post("/api/runs", params={"wait": 30}, json=body)
     events = (await client.get(f"/api/threads/{body['threadId']}/events", params={"limit": 1000})).json()["items"]
     lived = [e["runId"] for e in events if e["type"] in ("runtime.request.started", "runtime.request.completed")]
     assert lived[:8] == [run["id"] for run in runs for _ in range(2)]
@@ -111,7 +111,7 @@ async def test_the_same_key_and_body_give_the_same_run(client: httpx2.AsyncClien
     headers = {"idempotency-key": new_id("key")}
     body = {"agent": "echo", "input": "once"}
     first = await client.post("/api/runs", json=body, headers=headers)
-    await client.post("/api/runs", params={"wait": 10}, json=body, headers=headers)
+    await client.post("/api/runs", params={"wait": 30}, json=body, headers=headers)
     again = await client.post("/api/runs", json=body, headers=headers)
     assert (first.status_code, again.status_code) == (202, 200)  # by now it has ended
     assert again.json()["id"] == first.json()["id"]
@@ -139,7 +139,7 @@ async def test_a_used_key_with_another_body_is_422(client: httpx2.AsyncClient) -
 @pytest.mark.requirement("PX-1", "SH-4", "CARD-3")
 async def test_the_events_of_a_run_record_its_whole_life_in_order(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "one two"}
-    run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     events = (await client.get(f"/api/runs/{run['id']}/events")).json()["items"]
     assert [event["type"] for event in events] == [
         "runtime.request.queued",
@@ -158,7 +158,7 @@ async def test_the_events_of_a_run_record_its_whole_life_in_order(client: httpx2
 
 async def test_events_are_paged_by_the_last_seq_seen(client: httpx2.AsyncClient) -> None:
     text = " ".join("abcdefghij")
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": text})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": text})).json()
     for path in (f"/api/runs/{run['id']}/events", f"/api/threads/{run['threadId']}/events"):
         whole = (await client.get(path, params={"limit": 1000})).json()
         pages = [(await client.get(path, params={"limit": 4})).json()]
@@ -170,7 +170,7 @@ async def test_events_are_paged_by_the_last_seq_seen(client: httpx2.AsyncClient)
 
 
 async def test_a_run_s_events_can_be_asked_for_by_type(client: httpx2.AsyncClient) -> None:
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "a b c"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "a b c"})).json()
     path = f"/api/runs/{run['id']}/events"
     found = (await client.get(path, params={"type": "runtime.request.completed"})).json()["items"]
     none = (await client.get(path, params={"type": "runtime.request.failed"})).json()["items"]
@@ -179,20 +179,20 @@ async def test_a_run_s_events_can_be_asked_for_by_type(client: httpx2.AsyncClien
 
 @pytest.mark.parametrize("after", ["-1", "x", "99999999999999999999999"])
 async def test_a_cursor_that_cannot_be_one_is_refused(client: httpx2.AsyncClient, after: str) -> None:
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "a"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "a"})).json()
     answer = await client.get(f"/api/threads/{run['threadId']}/events", params={"after": after})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
 
 
 async def test_a_cursor_beyond_the_end_gives_an_empty_page(client: httpx2.AsyncClient) -> None:
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "a"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "a"})).json()
     answer = await client.get(f"/api/threads/{run['threadId']}/events", params={"after": 2**63 - 1})
     assert (answer.status_code, answer.json()) == (200, {"items": [], "nextCursor": None})
 
 
 @pytest.mark.requirement("G8")
 async def test_cancelling_a_run_that_ended_changes_nothing(client: httpx2.AsyncClient) -> None:
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "a"})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": "a"})).json()
     answers = [await client.post(f"/api/runs/{run['id']}/cancel") for _ in range(2)]
     assert [(answer.status_code, answer.json()) for answer in answers] == [(200, run), (200, run)]
 
@@ -201,7 +201,7 @@ async def test_cancelling_a_run_that_ended_changes_nothing(client: httpx2.AsyncC
 async def test_a_secret_in_the_input_is_in_no_answer_and_in_no_event(client: httpx2.AsyncClient) -> None:
     secret = "sk-live-" + "a1B2" * 8
     body = {"agent": "echo", "input": f"the key is\n{secret}"}
-    run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     export = (await client.get(f"/api/threads/{run['threadId']}/export")).text
     assert run["output"] == "the key is\n[REDACTED:api_key]"
     assert secret not in export and secret not in str(run)
@@ -209,7 +209,7 @@ async def test_a_secret_in_the_input_is_in_no_answer_and_in_no_event(client: htt
 
 async def test_an_input_that_looks_like_a_reference_does_no_harm(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": {"$blob": {"sha256": ["not", "a", "hash"]}}}
-    run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     export = await client.get(f"/api/threads/{run['threadId']}/export")
     assert (export.status_code, run["input"]) == (200, body["input"])
     assert export.text.splitlines()[-1].startswith('{"head":')
@@ -217,7 +217,7 @@ async def test_an_input_that_looks_like_a_reference_does_no_harm(client: httpx2.
 
 async def test_a_large_input_is_kept_as_a_blob_and_travels_with_the_export(client: httpx2.AsyncClient) -> None:
     text = "0123456789" * 5000
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": text})).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json={"agent": "echo", "input": text})).json()
     lines = (await client.get(f"/api/threads/{run['threadId']}/export")).text.splitlines()
     assert run["input"]["$blob"]["size"] == len(text)
     assert any(line.startswith('{"blob":{"data":"') for line in lines)
@@ -225,7 +225,7 @@ async def test_a_large_input_is_kept_as_a_blob_and_travels_with_the_export(clien
 
 @pytest.mark.requirement("G13")
 async def test_metrics_report_the_size_of_every_queue_and_what_was_committed(client: httpx2.AsyncClient) -> None:
-    await client.post("/api/runs?wait=10", json={"agent": "echo", "input": "count me"})
+    await client.post("/api/runs?wait=30", json={"agent": "echo", "input": "count me"})
     answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     metrics = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))

@@ -98,7 +98,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 async def client(server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
         yield client
 
 

@@ -97,7 +97,7 @@ async def serving(
     worker = Worker()
     async with (
         in_process(settings, {"native": worker}, clock=clock) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         await server.holdfast.automation.schedules.close()  # the test says when time passes
         yield server, worker, client

@@ -25,7 +25,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 async def client(logged: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=logged.url, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=logged.url, timeout=60) as client:
         yield client
 
 
@@ -94,7 +94,7 @@ async def test_requests_are_logged_and_counted_by_route(logged: ServerProcess, c
 async def test_open_approvals_are_counted_also_after_a_restart(tmp_path: Path) -> None:
     gauge = 'holdfast_interrupts_open{kind="approval"}'
     server = await asyncio.to_thread(ServerProcess.start, tmp_path)
-    async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         run = await submit(client, "assistant", "publish it", wait=20)
         assert run["status"] == "waiting"
         waits = await line(server, event="run.waiting", run=run["id"])
@@ -104,7 +104,7 @@ async def test_open_approvals_are_counted_also_after_a_restart(tmp_path: Path) -
     await asyncio.to_thread(server.stop)
     server = await asyncio.to_thread(ServerProcess.start, tmp_path)
     try:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             found = await metrics(client)
             assert found[gauge] == 1 and found["holdfast_model_calls_limit"] == 256
             await client.post(f"/api/interrupts/{waits['interrupt']}/answer", json={"decision": "deny"})

@@ -297,7 +297,7 @@ async def test_no_policy_loosens_what_the_workspace_says(client: httpx2.AsyncCli
 async def test_the_policy_of_a_session_holds_through_every_door_onto_its_thread(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client, approvalPolicy="never")
     body = {"agent": "assistant", "input": "publish this", "threadId": session_id}
-    run = (await client.post("/api/runs", params={"wait": 15}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     assert run["status"] == "completed"
     assert await _errors(client, run["id"]) == ["APPROVAL_DENIED"]
     chat = {"model": "assistant", "messages": [{"role": "user", "content": "publish this"}],
@@ -356,7 +356,7 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
     workspace.mkdir()
     (workspace / "family.yaml").write_text(FAMILY)
     server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
         session_id = await create_session(client, approvalPolicy="untrusted", settings={"a": [1]})
         turn = await say(client, session_id, "go")
         asked = await _asked(client, session_id)
@@ -364,7 +364,7 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
         shown = await _shown(client, session_id)
     await asyncio.to_thread(server.kill)
     server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
         assert await _shown(client, session_id) == shown
         assert await _asked(client, session_id) == asked
         await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})

@@ -104,7 +104,7 @@ def _served(folder: Path, workspace: Path, port: int) -> Iterator[ServerProcess]
 
 @pytest_asyncio.fixture
 async def limited(place: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=place.url, timeout=30, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=place.url, timeout=60, verify=False) as client:
         yield client
 
 

@@ -81,7 +81,7 @@ def family_server(settings: Settings, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 async def family(family_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=family_server.url, timeout=30, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=family_server.url, timeout=60, verify=False) as client:
         yield client
 
 

@@ -503,14 +503,14 @@ async def test_rows_take_their_places_among_the_messages(client: httpx2.AsyncCli
 @pytest.mark.requirement("CM-4")
 async def test_what_is_pending_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restart")
-    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         session_id = await create_session(client, model="assistant")
         turn = await say(client, session_id, "publish this")
         asked = await _waiting(client, session_id, "approvals")
         gone = await create_session(client)
         await client.delete(f"/api/sessions/{gone}")
         await asyncio.to_thread(server.kill)
-    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         assert (await client.get(f"/api/sessions/{gone}")).status_code == 410
         assert await _waiting(client, session_id, "approvals") == asked
         await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})

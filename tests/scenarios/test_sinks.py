@@ -73,7 +73,7 @@ async def test_a_server_prints_its_events_and_sends_their_spans_without_personal
             variables["HOLDFAST_SECRET_FILE"] = str(settings.secret_file)
         async with started("app.main", "serve", "--port", "0", *flags(settings), variables=variables) as child:
             url = await child.line("listening on ")
-            async with httpx2.AsyncClient(base_url=url, timeout=30) as client:
+            async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
                 run = await submit(client, "clerk", "write to anna@example.com", wait=20)
                 assert run["status"] == "completed", run
                 stored = (await client.get(f"/api/runs/{run['id']}/events")).json()["items"]
@@ -121,7 +121,7 @@ async def test_under_pressure_telemetry_is_dropped_and_neither_commands_nor_answ
     monkeypatch.setattr(sinks, "Observer", partial(Observer, size=8))
     Stuck.let_go.clear()
     observed = settings.model_copy(update={"workspace": space(tmp_path, "stuck")})
-    async with in_process(observed) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(observed) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         runs = await asyncio.gather(*(submit(client, "clerk", f"job {n}", wait=20) for n in range(5)))
         assert {run["status"] for run in runs} == {"completed"}
         for run in runs:

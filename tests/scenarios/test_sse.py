@@ -10,6 +10,7 @@ import pytest
 
 from app.core.ids import new_id
 from tests import sse
+from tests.clients import reached
 from tests.examples import ALL
 from tests.server import ServerProcess
 
@@ -29,7 +30,8 @@ async def _all_events(client: httpx2.AsyncClient, run_id: str) -> list[dict[str,
 
 async def _long_run(client: httpx2.AsyncClient) -> dict[str, Any]:
     text = " ".join(f"w{n}" for n in range(WORDS))
-    run: dict[str, Any] = (await client.post("/api/runs?wait=60", json={"agent": "echo", "input": text})).json()
+    submitted = (await client.post("/api/runs", json={"agent": "echo", "input": text})).json()
+    run = await reached(client, submitted["id"])
     assert run["status"] == "completed"
     return run
 
@@ -105,7 +107,7 @@ async def test_a_stream_goes_on_across_restarts_of_the_server(tmp_path: Path) ->
     run_id, text = "", " ".join(f"w{n}" for n in range(600))
     for epoch in range(EPOCHS):
         async with ServerProcess.running(tmp_path / "data") as server:
-            async with httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as client:
+            async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
                 if not run_id:
                     run_id = (await client.post("/api/runs", json={"agent": "echo", "input": text})).json()["id"]
                 last = seen[-1].id if seen else None
@@ -123,7 +125,7 @@ async def test_a_thread_s_stream_goes_through_its_runs_and_ends_with_its_deletio
     thread_id = (await client.post("/api/threads", json={"title": "talk"})).json()["id"]
     reading = asyncio.create_task(sse.read(client, f"/api/threads/{thread_id}/stream"))
     for text in ("one", "two"):
-        answer = await client.post(f"/api/threads/{thread_id}/messages?wait=10", json={"agent": "echo", "input": text})
+        answer = await client.post(f"/api/threads/{thread_id}/messages?wait=30", json={"agent": "echo", "input": text})
         assert answer.status_code == 200
     stored = (await client.get(f"/api/threads/{thread_id}/events?limit=1000")).json()["items"]
     assert (await client.delete(f"/api/threads/{thread_id}")).status_code == 204
@@ -135,7 +137,7 @@ async def test_a_thread_s_stream_goes_through_its_runs_and_ends_with_its_deletio
 async def test_a_stream_can_be_narrowed_to_types(client: httpx2.AsyncClient) -> None:
     thread_id = new_id("thread")
     body = {"agent": "echo", "input": "a b c", "threadId": thread_id, "createThread": True}
-    await client.post("/api/runs?wait=10", json=body)
+    await client.post("/api/runs?wait=30", json=body)
     found = await sse.read(client, f"/api/threads/{thread_id}/stream?type=runtime.request.*", at_most=3)
     assert [frame.event.rpartition(".")[2] for frame in found] == ["queued", "started", "completed"]
 
@@ -148,6 +150,6 @@ async def test_a_cursor_that_is_no_seq_is_refused(client: httpx2.AsyncClient, la
 
 
 async def test_what_a_reader_saw_last_counts_more_than_its_address(client: httpx2.AsyncClient) -> None:
-    run = (await client.post("/api/runs?wait=10", json={"agent": "echo", "input": "a b c"})).json()
+    run = (await client.post("/api/runs?wait=30", json={"agent": "echo", "input": "a b c"})).json()
     found = await sse.read(client, f"/api/runs/{run['id']}/stream?after=1", run["lastSeq"] - 1)
     assert [frame.id for frame in found] == [run["lastSeq"], None]

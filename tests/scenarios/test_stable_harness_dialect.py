@@ -22,7 +22,7 @@ async def test_events_have_the_published_ids_and_categories_as_page_stream_and_f
     async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url) as client:
         async with connect(f"{server.stream_url}?dialect=stable-harness") as socket:
             assert json.loads((await socket.recv()).encode())["type"] == "ready"  # type: ignore[union-attr]
-            run = await submit(client, "echo", "hello there", wait=10)
+            run = await submit(client, "echo", "hello there", wait=30)
             frames: list[dict[str, Any]] = []
             while not frames or frames[-1]["type"] != "runtime.request.completed":
                 frames.append(json.loads((await socket.recv()).encode()))  # type: ignore[union-attr]

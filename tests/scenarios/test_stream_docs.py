@@ -49,7 +49,7 @@ async def test_every_command_of_the_page_is_one(server: ServerProcess) -> None:
 @pytest.mark.requirement("CM-1", "PX-1")
 async def test_the_frames_of_the_page_are_those_of_an_echo(server: ServerProcess, client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "hello world", "threadId": "thr_plans", "createThread": True}
-    run = (await client.post("/api/runs", params={"wait": 15}, json=body)).json()
+    run = (await client.post("/api/runs", params={"wait": 30}, json=body)).json()
     assert run["status"] == "completed"
     async with connect(f"{server.stream_url}?threadId=thr_plans&afterSeq=0") as socket:
         await _next(socket)

@@ -9,7 +9,7 @@ from tests.server import in_process
 
 @pytest.mark.requirement("HK-27", "CM-6")
 async def test_clients_read_add_and_change_things_to_do(settings: Settings) -> None:
-    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         thread = (await client.post("/api/threads", json={})).json()["id"]
         path = f"/api/threads/{thread}/todos"
         assert (await client.get(path)).json() == {"items": [], "nextCursor": None}

@@ -24,7 +24,7 @@ async def shop(settings: Settings, tmp_path: Path) -> AsyncIterator[tuple[World,
         settings.data_dir.mkdir()
         async with (
             in_process(settings, {"native": Doer()}) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
         ):
             yield World(settings, root, fake), client
 

@@ -96,7 +96,7 @@ async def serving(
     settings.data_dir.mkdir(exist_ok=True)
     async with (
         in_process(settings, clock=clock) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         for one in (await client.get("/api/webhooks")).json()["items"]:
             if not one["declared"] and not one["url"].endswith("/kept"):  # the database is the module's
@@ -352,6 +352,41 @@ async def test_an_answer_that_comes_too_late_is_a_failed_attempt_and_the_next_on
         await seen(client, hooks[0], lambda found: (found[0]["status"], found[0]["attempts"]) == ("delivered", 2))
         assert [run_of(got) for got in slow.got] == [ended] * 2
         assert len({got[0]["webhook-id"] for got in slow.got}) == 1
+
+
+@pytest.mark.requirement("PX-11")
+async def test_a_delivery_that_arrives_while_due_ones_are_read_is_not_sent_again(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with receiver() as at, serving(settings, tmp_path) as (server, client):
+        sender = server.holdfast.automation.sender
+        assert sender._task is not None
+        sender._task.cancel()  # the test says when something is sent
+        at.open.clear()
+        made = await hook(client, f"{at.url}/read", ENDED)
+        await run(client)
+        await seen(client, made["id"], lambda found: len(found) == 1)
+        first = asyncio.create_task(sender.send_due())
+        await until(lambda: len(sender._sending) == 1)
+        reads, arrived, due = 0, asyncio.Event(), sender._table.due
+
+        async def late_due(*asked: Any) -> Any:
+            nonlocal reads
+            found = await due(*asked)
+            reads += 1
+            if reads == 2:  # the one that decides what is sent
+                await arrived.wait()
+            return found
+
+        monkeypatch.setattr(sender._table, "due", late_due)
+        second = asyncio.create_task(sender.send_due())
+        await until(lambda: reads == 2)
+        at.open.set()
+        assert await first == 1
+        arrived.set()
+        await second
+        assert [one["status"] for one in await deliveries(client, made["id"])] == ["delivered"]
+        assert len(at.got) == 1
 
 
 @pytest.mark.requirement("PX-11")

@@ -56,7 +56,7 @@ async def _limited(settings: Settings, folder: Path, **ceilings: object) -> Asyn
     patient = Patient()
     async with (
         in_process(settings.model_copy(update={"workspace": folder, **ceilings}), {"echo": patient}) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         made = Limited(server, client, folder, patient)
         yield made

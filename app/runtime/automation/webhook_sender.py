@@ -71,6 +71,7 @@ class WebhookSender:
         self._wanted = False
         self._purged_at = 0
         self._sending: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._beginning = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         desk.on_pending = self._news.set
 
@@ -137,25 +138,27 @@ class WebhookSender:
             await self._pushes.purge(now - KEPT_MS)
 
     async def send_due(self) -> int:
-        """Sends what is due now, one delivery to each webhook, and waits for it; how many attempts were made."""
-        begun = await self._begin_due()
-        await asyncio.gather(*begun)
-        return len(begun)
+        """Sends what is due now, one delivery to each webhook, and waits for it; how many attempts have ended."""
+        await self._begin_due()
+        under_way = list(self._sending.values())
+        await asyncio.gather(*under_way)
+        return len(under_way)
 
-    async def _begin_due(self) -> list["asyncio.Task[None]"]:
+    async def _begin_due(self) -> None:
         """A slow receiver holds up nobody else: each has an attempt of its own under way, and at most one."""
-        now = self._clock.now_ms()
-        due = await self._table.due(now, now - BLOCKING_MS, DUE_AT_ONCE)
-        if not due or not await self._follower.take_lease(self.name, LEASE_SECONDS):
-            return []
-        begun: list[asyncio.Task[None]] = []
-        for delivery in await self._table.due(now, now - BLOCKING_MS, DUE_AT_ONCE):
-            place = (delivery.tenant, delivery.webhook_id)
-            if place not in self._sending and len(self._sending) < AT_ONCE:
-                task = self._sending[place] = asyncio.create_task(self._send(delivery), name="holdfast-webhook")
-                task.add_done_callback(partial(self._sent, place))
-                begun.append(task)
-        return begun
+        async with self._beginning:
+            now = self._clock.now_ms()
+            due = await self._table.due(now, now - BLOCKING_MS, DUE_AT_ONCE)
+            if not due or not await self._follower.take_lease(self.name, LEASE_SECONDS):
+                return
+            # Before the read: an attempt that ends meanwhile is still due in what was read, and would be made twice.
+            busy = set(self._sending)
+            for delivery in await self._table.due(now, now - BLOCKING_MS, DUE_AT_ONCE):
+                place = (delivery.tenant, delivery.webhook_id)
+                if place not in busy and len(self._sending) < AT_ONCE:
+                    busy.add(place)
+                    task = self._sending[place] = asyncio.create_task(self._send(delivery), name="holdfast-webhook")
+                    task.add_done_callback(partial(self._sent, place))
 
     def _sent(self, place: tuple[str, str], task: "asyncio.Task[None]") -> None:
         del self._sending[place]

@@ -37,6 +37,7 @@ async def test_answer_tools_refusal_and_approval(settings: Settings, tmp_path: P
         assert payloads(events, "tool.guarded"), "the guard has seen the call"
         run = await submit(holdfast, kind, "both")
         pause = await waiting(holdfast, run)
+        await holdfast.executor.idle()
     async with opened(settings, root) as holdfast:
         await holdfast.interrupts.answer(LOCAL, pause.id, {"decision": "approve"})
         over = await ended(holdfast, run)

@@ -76,7 +76,9 @@ def build(model, tools):
     return builder.compile(checkpointer=InMemorySaver())
 """
 FAN_OUT = """
+import asyncio
 import operator
+from pathlib import Path
 from typing import Annotated
 from typing_extensions import TypedDict
 from langgraph.graph import StateGraph, START, END
@@ -88,10 +90,21 @@ class State(TypedDict):
     parts: Annotated[list, operator.add]
 
 
+EFFECTS = Path(PATH)
+
+
+async def siblings():
+    # Once a question is raised, no call begins.
+    while not EFFECTS.exists() or len(EFFECTS.read_text().splitlines()) < 2:
+        await asyncio.sleep(0.01)
+
+
 def branch(name):
     async def work(state: State):
         answer = await model().bind_tools([]).ainvoke(f"{name} of {state['input']}")
         tool = next(tool for tool in tools() if tool.name == ("publish" if name == "left" else "note"))
+        if name == "left":
+            await siblings()
         result = await tool.ainvoke({"at": "home"} if name == "left" else {"what": name})
         return {"parts": [f"{answer.content}: {result}"]}
     return work
@@ -241,7 +254,8 @@ async def test_questions_of_parallel_nodes_are_asked_together_and_answered_one_b
 
 @pytest.mark.requirement("SH-6", "G5")
 async def test_parallel_branches_come_back_in_any_order_after_a_restart(settings: Settings, tmp_path: Path) -> None:
-    root = write(tmp_path, own("fan:graph", ", outputKey: parts"), rules=RULES[:1], files={"fan.py": FAN_OUT})
+    files = {"fan.py": FAN_OUT.replace("PATH", repr(str(tmp_path / "effects")))}
+    root = write(tmp_path, own("fan:graph", ", outputKey: parts"), rules=RULES[:1], files=files)
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, "grapher", "it")
         asked = await waiting(holdfast, run)

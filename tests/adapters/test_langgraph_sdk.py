@@ -94,7 +94,7 @@ async def test_a_pause_is_answered_and_a_run_cancelled(client: LangGraphClient) 
     assert (await client.threads.get(thread))["status"] == "interrupted"
     values = await client.runs.wait(thread, "helper", command={"resume": {"decisions": [{"type": "approve"}]}})
     assert _said(values)[-1] == "Published."
-    run = await client.runs.create(thread, "helper", input={"messages": "slowly"})
+    run = await client.runs.create(thread, "helper", input={"messages": "endlessly"})
     await client.runs.cancel(thread, run["run_id"], wait=True)
     assert (await client.runs.get(thread, run["run_id"]))["status"] == "interrupted"
     with pytest.raises(httpx.HTTPStatusError) as refused:

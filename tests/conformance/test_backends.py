@@ -110,6 +110,7 @@ async def test_a_run_that_waits_for_a_person_takes_no_worker(settings: Settings,
         assert other.status == "completed"
         found = await holdfast.store.reader.run("default", run.id)
         assert found is not None and (found.status, found.waiting_on) == ("waiting", [asked.id])
+        await holdfast.executor.idle()
         assert holdfast.executor.running == 0
 
 

@@ -58,13 +58,13 @@ async def test_verdicts_survive_a_killed_server_and_are_recorded_once(settings: 
     server = await asyncio.to_thread(ServerProcess.start, settings.data_dir, settings.database_url, root)
     try:
         async with httpx2.AsyncClient(base_url=server.url) as client:
-            shadowed = await submit(client, "shadowed", "hello", wait=10)
+            shadowed = await submit(client, "shadowed", "hello", wait=25)
             assert shadowed["status"] == "completed"
             blocked = await submit(client, "blocked", "hello")
-            waits = await submit(client, "clerk", "be rude", wait=10)
+            waits = await submit(client, "clerk", "be rude", wait=25)
             assert waits["status"] == "waiting"
             for name in ("shadowed", "blocked"):
-                await until((tmp_path / f"began-{name}").exists)
+                await until(lambda began=tmp_path / f"began-{name}": began.exists() and bool(began.read_text()))  # type: ignore[misc]
             assert await events_of(client, shadowed["threadId"], "gate.evaluated") == []
         server.kill()
         if settings.is_postgres:

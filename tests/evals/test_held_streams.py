@@ -41,7 +41,7 @@ async def test_openai_stream_gets_the_whole_answer_or_none(server: InProcessServ
 @pytest.mark.requirement("HK-23")
 async def test_server_sent_events_and_views_never_show_a_refused_answer(server: InProcessServer) -> None:
     async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
-        run = await submit(client, "clerk", "be rude", wait=10)
+        run = await submit(client, "clerk", "be rude", wait=25)
         assert run["status"] == "failed" and run["error"]["code"] == "GATE_NOT_PASSED"
         for path in ("stream", "events", "trace", "snapshot", "journal", "audit"):
             answer = await client.get(f"/api/runs/{run['id']}/{path}")
@@ -54,8 +54,9 @@ async def test_server_sent_events_and_views_never_show_a_refused_answer(server: 
 @pytest.mark.requirement("HK-23")
 async def test_websocket_shows_the_answer_after_the_verdict_and_not_before(server: InProcessServer) -> None:
     async with connect(server.stream_url) as socket, httpx2.AsyncClient(base_url=server.url) as client:
+        assert (await receive(socket))["type"] == "ready"
         for name, text in (("clerk", "be rude"), ("clerk", "hello"), ("parrot", "yes please, hello")):
-            run = await submit(client, name, text, wait=10)
+            run = await submit(client, name, text, wait=25)
             decided = False
             while True:
                 frame = await receive(socket)

@@ -55,10 +55,10 @@ async def post(client: httpx2.AsyncClient, path: str, body: Any, status: int = 2
 @pytest.mark.smoke
 @pytest.mark.requirement("HK-20", "HK-21", "HK-22", "HK-33")
 async def test_runs_become_a_dataset_that_an_agent_is_evaluated_on(client: httpx2.AsyncClient) -> None:
-    runs = [await submit(client, "clerk", text, wait=10, labels={"team": team}) for text, team in (
+    runs = [await submit(client, "clerk", text, wait=25, labels={"team": team}) for text, team in (
         ("hello, my card is 4111 1111 1111 1111", "a"), ("be rude", "b"), ("look", "a"), ("good day", "b"),
     )]  # fmt: skip
-    await submit(client, "plain", "not this one", wait=10)
+    await submit(client, "plain", "not this one", wait=25)
 
     # Feedback: an event of the thread, once, and a filter.
     liked = runs[0]

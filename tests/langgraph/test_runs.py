@@ -67,7 +67,7 @@ async def test_a_workflow_is_an_assistant_whose_steps_are_nodes(client: httpx2.A
 
 async def test_a_cancelled_run_is_interrupted(client: httpx2.AsyncClient) -> None:
     thread = await new_thread(client)
-    run = (await client.post(f"/threads/{thread}/runs", json=run_body("slowly"))).json()
+    run = (await client.post(f"/threads/{thread}/runs", json=run_body("endlessly"))).json()
     path = f"/threads/{thread}/runs/{run['run_id']}"
     assert run["status"] == "pending"
     assert (await client.post(f"{path}/cancel")).status_code == 202
@@ -80,7 +80,7 @@ async def test_a_cancelled_run_is_interrupted(client: httpx2.AsyncClient) -> Non
 async def test_a_cancel_that_rolls_back_takes_the_run_out_of_the_conversation(client: httpx2.AsyncClient) -> None:
     thread = await new_thread(client)
     await _wait(client, thread, run_body("hello"))
-    run = (await client.post(f"/threads/{thread}/runs", json=run_body("slowly"))).json()["run_id"]
+    run = (await client.post(f"/threads/{thread}/runs", json=run_body("endlessly"))).json()["run_id"]
     await client.post(f"/threads/{thread}/runs/{run}/cancel?action=rollback&wait=1")
     said = (await client.get(f"/threads/{thread}/state")).json()["values"]["messages"]
     assert [message["content"] for message in said] == ["hello", "You said: hello"]
@@ -88,7 +88,7 @@ async def test_a_cancel_that_rolls_back_takes_the_run_out_of_the_conversation(cl
 
 async def test_many_are_cancelled_at_once(client: httpx2.AsyncClient) -> None:
     thread = await new_thread(client)
-    runs = [(await client.post(f"/threads/{thread}/runs", json=run_body("slowly"))).json() for _ in range(3)]
+    runs = [(await client.post(f"/threads/{thread}/runs", json=run_body("endlessly"))).json() for _ in range(3)]
     ids = [run["run_id"] for run in runs]
     answer = await client.post("/runs/cancel", json={"thread_id": thread, "run_ids": ids})
     assert answer.status_code == 204
@@ -108,7 +108,7 @@ async def test_a_failed_run_is_an_error_inside_the_answer(client: httpx2.AsyncCl
 
 async def test_a_busy_thread_is_answered_as_the_strategy_says(client: httpx2.AsyncClient) -> None:
     thread = await new_thread(client)
-    first = (await client.post(f"/threads/{thread}/runs", json=run_body("slowly"))).json()["run_id"]
+    first = (await client.post(f"/threads/{thread}/runs", json=run_body("endlessly"))).json()["run_id"]
     refused = await client.post(f"/threads/{thread}/runs", json=run_body("hi", multitask_strategy="reject"))
     assert refused.status_code == 409
     done = await _wait(client, thread, run_body("hi", multitask_strategy="interrupt"))
@@ -192,6 +192,6 @@ async def test_a_new_run_waits_for_the_one_at_work_or_takes_its_messages_out(cli
     done = await client.post(f"/threads/{thread}/runs/wait", json=run_body("hi", multitask_strategy="enqueue"))
     said = [message["content"] for message in done.json()["messages"]]
     assert said == ["slowly", "OneTwoThreeFourFiveSixSevenEight", "hi", "You said: hi"]
-    await client.post(f"/threads/{thread}/runs", json=run_body("slowly"))
+    await client.post(f"/threads/{thread}/runs", json=run_body("endlessly"))
     done = await client.post(f"/threads/{thread}/runs/wait", json=run_body("again", multitask_strategy="rollback"))
     assert [message["content"] for message in done.json()["messages"]] == [*said, "again", "You said: again"]

@@ -99,9 +99,10 @@ async def test_a_thread_at_work_or_waiting_is_not_changed(client: httpx2.AsyncCl
     update = {"values": {"messages": "x"}}
     refused = await client.post(f"/threads/{thread}/state", json=update)
     assert refused.status_code == 409 and refused.json()["code"] == "THREAD_BUSY"
-    run = (await client.post(f"/threads/{thread}/runs", json=run_body("slowly", multitask_strategy="interrupt"))).json()
+    body = run_body("endlessly", multitask_strategy="interrupt")
+    run = (await client.post(f"/threads/{thread}/runs", json=body)).json()
     assert (await client.post(f"/threads/{thread}/state", json=update)).status_code == 409
-    await client.get(f"/threads/{thread}/runs/{run['run_id']}/join")
+    assert (await client.post(f"/threads/{thread}/runs/{run['run_id']}/cancel?wait=1")).status_code == 200
     assert (await client.post(f"/threads/{thread}/state", json=update)).status_code == 200
 
 

@@ -31,7 +31,7 @@ async function rest(Client) {
   seen.paused = [paused.__interrupt__[0].value.action_requests[0].name, (await client.threads.get(thread)).status];
   const command = { resume: { decisions: [{ type: "approve" }] } };
   seen.approved = last(await client.runs.wait(thread, "helper", { command }));
-  const slow = await client.runs.create(thread, "helper", { input: says("slowly") });
+  const slow = await client.runs.create(thread, "helper", { input: says("endlessly") });
   await client.runs.cancel(thread, slow.run_id, true);
   seen.cancelled = (await client.runs.get(thread, slow.run_id)).status;
   seen.state = (await client.threads.getState(thread)).next;

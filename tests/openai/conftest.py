@@ -64,6 +64,8 @@ spec:
       - match: {contains: cut off}
         reply: {text: The whole answer., chunkSize: 4}
         fail: {kind: midStream, times: 1, afterChunks: 2}
+      - match: {contains: endlessly}
+        reply: {text: ENDLESS, chunkSize: 2, chunkDelaySeconds: 0.5}
       - match: {contains: slowly}
         reply: {chunks: [One, Two, Three, Four, Five, Six, Seven, Eight], chunkDelaySeconds: 0.1}
       - match: {contains: as json}
@@ -73,7 +75,7 @@ spec:
       - match: {system: speak like a pirate}
         reply: {text: "Arr: {{ input }}"}
     default: {text: "You said: {{ input }}", chunkSize: 6, usage: {inputTokens: 11, outputTokens: 7}}
-"""
+""".replace("ENDLESS", "on" * 1000)  # takes minutes: for runs that are to be cancelled
 EXPOSED = """\
 apiVersion: holdfast/v1
 kind: Model

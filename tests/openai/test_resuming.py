@@ -14,6 +14,8 @@ from tests.server import ServerProcess
 
 WORDS: Final = 995
 """With what stands around them, a thousand events."""
+LONG: Final = 2000
+"""Words that take a server seconds: it is killed long before the last, also by a client that stalls."""
 _ENDS: Final = ("response.completed", "response.failed", "response.incomplete")
 
 
@@ -84,7 +86,7 @@ async def test_a_response_goes_on_where_it_was_when_its_server_was_killed(tmp_pa
     server = await asyncio.to_thread(ServerProcess.start, tmp_path)
     try:
         async with httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as api:
-            path = await _ask(api, 400)
+            path = await _ask(api, LONG)
             await _follow(api, path, got, 150, cuts)
         await asyncio.to_thread(server.kill)
         server = await asyncio.to_thread(ServerProcess.start, tmp_path)
@@ -98,4 +100,4 @@ async def test_a_response_goes_on_where_it_was_when_its_server_was_killed(tmp_pa
     # What was cut off by the crash is no part of the answer.
     cut, answer = whole[-1]["response"]["output"]
     assert (cut["status"], cut["content"], answer["status"]) == ("incomplete", [], "completed")
-    assert answer["content"][0]["text"] == " ".join(map(str, range(400)))
+    assert answer["content"][0]["text"] == " ".join(map(str, range(LONG)))

@@ -57,25 +57,26 @@ async def runs(database: PostgresDatabase, count: int) -> int:
 
 
 async def models(database: PostgresDatabase, count: int) -> int:
-    """Calls that were granted before the minute's limit: each holds its place for a moment and writes down when."""
+    """Calls that were granted before the minute's limit: each holds its place for a moment and writes down when. The
+    others wait until a line says that it is enough."""
     limits = SharedLimits(ModelLimitRecords(database), SystemClock())
     config = a_model("m", "scripted", "test", limits=_limits())
     granted = 0
 
     async def call(number: int) -> None:
         nonlocal granted
-        try:
-            async with asyncio.timeout(5):
-                slot = await limits.acquire(config, f"t{number % 3}", 1)
-        except TimeoutError:
-            return
+        slot = await limits.acquire(config, f"t{number % 3}", 1)
         granted += 1
         print("from", time.time(), flush=True)
         await asyncio.sleep(0.02)
         print("to", time.time(), flush=True)
         limits.release(slot, 1)
 
-    await asyncio.gather(*(call(number) for number in range(count)))
+    calls = [asyncio.create_task(call(number)) for number in range(count)]
+    await asyncio.to_thread(sys.stdin.readline)
+    for one in calls:
+        one.cancel()
+    await asyncio.wait(calls)
     await limits.close()
     return granted
 

@@ -31,6 +31,8 @@ from tests.store.spender import CONCURRENCY, REQUESTS_PER_MINUTE, RUNS_PER_MINUT
 from tests.waiting import until
 
 PROCESSES = 3
+QUIET_SECONDS = 4.0
+"""How long nobody may be granted more than the minute has, once it is used up."""
 _names = itertools.count(1)
 
 
@@ -56,6 +58,11 @@ class Race:
     granted: dict[str, int]
     seconds: dict[str, float]
     moments: list[tuple[float, int]]
+
+    @property
+    def ended(self) -> int:
+        """Model calls that were granted and are over."""
+        return sum(step < 0 for _, step in self.moments)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +96,21 @@ async def _run_race(racing: list[asyncio.subprocess.Process], race: Race) -> Non
         for one in racing:
             assert one.stdin is not None
             one.stdin.write(b"go\n")
-        race.granted[kind] = sum(await asyncio.gather(*(_granted(one, kind, race) for one in racing)))
+        granted = asyncio.gather(*(_granted(one, kind, race) for one in racing))
+        if kind == "models":
+            await _used_up(granted, race)
+            for one in racing:
+                assert one.stdin is not None
+                one.stdin.write(b"enough\n")
+        race.granted[kind] = sum(await granted)
         race.seconds[kind] = time.monotonic() - began
     assert [await one.wait() for one in racing] == [0] * PROCESSES
+
+
+async def _used_up(granted: "asyncio.Future[list[int]]", race: Race) -> None:
+    """Returns when the minute's calls are over and nobody was granted more for a while, or when a process failed."""
+    await until(lambda: granted.done() or race.ended >= REQUESTS_PER_MINUTE, 60)
+    await asyncio.wait({granted}, timeout=QUIET_SECONDS)
 
 
 async def _granted(one: asyncio.subprocess.Process, kind: str, race: Race) -> int:

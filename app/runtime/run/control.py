@@ -69,6 +69,12 @@ class Control:
     outside: Callable[[], AbstractContextManager[None]] = nullcontext
     """A scope in which the run only waits, for example for a provider that is down: others may use its place."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether this entry of the run has raised an interrupt that the whole run waits for. Calls that it began
+        earlier may still be at work."""
+        return self.pausing is not None or not all(self.asked.values())
+
     def note(self, command: Mapping[str, Any]) -> None:
         if command["command"] in MUST_BE_SEEN:
             self.known.setdefault(command["commandId"], dict(command))

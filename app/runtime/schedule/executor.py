@@ -320,9 +320,14 @@ class Executor:
         while True:
             await asyncio.sleep(self._leases.renew_seconds)
             with contextlib.suppress(StoreError):
-                for run in await self._leases.renew(self._held.values()):
-                    if (lost := self._held.get(run)) is not None:
-                        lost.task.cancel()
+                await self._renew_leases()
+
+    async def _renew_leases(self) -> None:
+        for run in await self._leases.renew(self._held.values()):
+            lost = self._held.get(run)
+            # A run that waits gave its lease back with its question; the other calls that it began are not cut off.
+            if lost is not None and not lost.control.waits:
+                lost.task.cancel()
 
     # -- one run ----------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ class Sample:
     order: tuple[str, ...]
     answers: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    parallel: frozenset[str] = frozenset()
+    """Steps that are at work at the same time: in `order` by name, and ended in any order."""
 
 
 SAMPLES: Final = (
@@ -40,6 +42,7 @@ SAMPLES: Final = (
         "x",
         {"text": "abac"},
         ("a", "b", "c", "d"),
+        parallel=frozenset("bc"),
     ),
     Sample(
         "router",

@@ -128,7 +128,7 @@ async def test_the_real_server_closes_the_sockets_of_a_revoked_key_with_their_cu
 @pytest.mark.requirement("S7")
 async def test_an_expiring_key_closes_its_sockets(tmp_path: Path) -> None:
     async with open_auth_server(tmp_path) as server:
-        brief = bearer(await server.key("viewer", lifetime_ms=1500))
+        brief = bearer(await server.key("viewer", lifetime_ms=5000))
         async with connect(server.stream_url, additional_headers=brief) as socket:
             assert (await _next(socket))["type"] == "ready"
             with pytest.raises(ConnectionClosed) as closed:

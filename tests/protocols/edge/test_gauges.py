@@ -25,6 +25,7 @@ async def test_caches_of_the_edge_are_gauges(tmp_path: Path) -> None:
         assert (empty["frames_in_the_making"], empty["trace_contexts"]) == (0, 0)
         await server.client(bearer(sign(claims()))).get("/api/threads")
         async with connect(server.stream_url, additional_headers=bearer(member)) as socket:
+            assert b'"ready"' in await socket.recv(decode=False)
             body = {"tool": "clock", "input": {}}
             await server.client(bearer(member)).post("/api/runs", params={"wait": 10}, json=body)
             while b"turn/completed" not in await socket.recv(decode=False):

@@ -14,7 +14,7 @@ from app.core.suspend import Suspended
 from app.views.run import Run
 from app.views.thread import Thread
 from app.wiring.runtime import Holdfast
-from tests.runs import ended, events_until, opened, payloads, submit
+from tests.runs import ended, events_until, opened, payloads, submit, waiting
 from tests.runtime.run.probing import Probe, answer, effects, open_interrupts, signals, with_native, write
 
 
@@ -155,6 +155,37 @@ async def test_a_call_that_suspends_lets_an_unsafe_sibling_end(settings: Setting
         over = await ended(holdfast, run)
         assert over.output == 'page.txt 1 {"kept":"slow","of":{"deep":[1,2]}}'
         assert sorted(effects(tmp_path)) == ["published home", "slow"]
+
+
+@pytest.mark.requirement("G4", "G9")
+async def test_a_renewal_of_leases_does_not_cut_off_the_siblings_of_a_call_that_waits(
+    settings: Settings, space: Path
+) -> None:
+    """The run gives its lease back with the question, while its other calls are still at work."""
+    begun: list[str] = []
+    at_work, go_on = asyncio.Event(), asyncio.Event()
+
+    async def act(ctx: Context) -> str:
+        async def work() -> str:
+            begun.append("s")
+            at_work.set()
+            await go_on.wait()
+            return "worked"
+
+        publishing = ctx.call_tools([CallRequest("p", "publish", {"at": "home"})])
+        worked, _ = await asyncio.gather(ctx.step("s", "unsafe", work, tool="theirs"), publishing)
+        return str(worked)
+
+    async with opened(settings, space, backends=with_native(Probe(act))) as holdfast:
+        run = await submit(holdfast, "probe", "go")
+        await waiting(holdfast, run)
+        await asyncio.wait_for(at_work.wait(), 30)
+        await holdfast.executor._renew_leases()
+        go_on.set()
+        (asked,) = await open_interrupts(holdfast, run)
+        assert asked.kind == "approval", "nobody is asked about a step that was cut off"
+        await answer(holdfast, asked.id, {"decision": "approve"})
+        assert ((await ended(holdfast, run)).output, begun) == ("worked", ["s"])
 
 
 @pytest.mark.requirement("G4")

@@ -68,7 +68,8 @@ Read = Callable[..., Awaitable[list[Event]]]
 def _counted(read: Read, counts: list[int]) -> Read:
     async def counting(*arguments: Any) -> list[Event]:
         events = await read(*arguments)
-        counts.append(len(events))
+        # Servers on Postgres also look at the ledger from time to time.
+        counts.append(sum(event.thread_id == "thr_long" for event in events))
         return events
 
     return counting

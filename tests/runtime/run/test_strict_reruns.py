@@ -1,7 +1,7 @@
 """Strict reruns: what was recorded may come in the order that parallel branches take, and nothing else may come."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,31 @@ import pytest
 from app.backends.contract import CallRequest, Context
 from app.core.principal import LOCAL
 from app.core.settings import Settings
+from app.models.contract import Batch, ProviderCall
+from app.models.kinds.scripted import Scripted
 from app.runtime.intake.reruns import RerunRequest
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
 from tests.runs import ended, events_until, opened, payloads, submit
 from tests.runtime.run.probing import Probe, answer, effects, open_interrupts, signals, with_native, write
+
+TOGETHER = """
+import asyncio
+from pathlib import Path
+
+FILE, BRANCHES = Path({path!r}), asyncio.Barrier(3)
+
+async def note(what: str) -> dict:
+    if what != "last":
+        await BRANCHES.wait()
+    with FILE.open("a") as lines:
+        lines.write(what + "\\n")
+    return {{"kept": what}}
+
+def publish(at: str) -> str:
+    return at
+"""
+"""Branches whose calls are all begun before the first of them ends."""
 
 
 @pytest.fixture
@@ -42,8 +62,17 @@ def noting(what: str) -> CallRequest:
 
 @pytest.mark.requirement("HK-27", "PX-2", "SH-10")
 async def test_branches_of_a_strict_rerun_may_begin_in_any_order(
-    settings: Settings, space: Path, tmp_path: Path
+    settings: Settings, space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (space / "witness.py").write_text(TOGETHER.format(path=str(tmp_path / "effects")))
+    answer_alone, branches = Scripted.stream, asyncio.Barrier(3)
+
+    async def answer_together(provider: Scripted, call: ProviderCall) -> AsyncGenerator[Batch, None]:
+        await branches.wait()  # no branch has its answer before all of them have asked
+        async for batch in answer_alone(provider, call):
+            yield batch
+
+    monkeypatch.setattr(Scripted, "stream", answer_together)
     names = ["a", "b", "c"]
 
     async def branch(ctx: Context, name: str) -> str:

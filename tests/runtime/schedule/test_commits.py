@@ -18,6 +18,7 @@ from app.events.envelope import Event
 from app.events.ports import StorageDown
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
+from app.runtime.run import model_calls
 from app.wiring.runtime import Holdfast
 from tests.runs import opened, submit
 
@@ -94,7 +95,11 @@ async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
         await asyncio.wait_for(holdfast.executor.idle(), 30)
 
 
-async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings: Settings, tmp_path: Path) -> None:
+async def test_a_models_request_is_stored_with_the_first_of_its_answer(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The scripted answer follows at once; a stalled machine must not take it for one that takes its time.
+    monkeypatch.setattr(model_calls, "REQUEST_WAITS_SECONDS", 30.0)
     async with started(settings, tmp_path) as holdfast:
         commits = Commits(holdfast)
         await submit(holdfast, "worker", "hello")

@@ -10,6 +10,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
+from app.models.kinds import scripted
 from app.runtime.intake.rejection import Rejected
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
@@ -33,7 +34,7 @@ spec:
     rules:
       - {match: {contains: "be quick"}, reply: {text: "quickly"}}
       - {match: {contains: "fail please"}, fail: {status: 400, message: as asked}}
-      - {match: {contains: slowly}, reply: {chunks: ["one ", "two ", "three ", "four"], chunkDelaySeconds: 0.2}}
+      - {match: {contains: slowly}, reply: {chunks: ["one ", "two ", "three ", "four"], chunkDelaySeconds: 1}}
     default: {text: "You said: {{ input }}"}
 ---
 apiVersion: holdfast/v1
@@ -53,6 +54,23 @@ def workspace(tmp_path: Path) -> Path:
     root.mkdir(exist_ok=True)
     (root / "all.yaml").write_text(SPACE)
     return root
+
+
+class Pauses:
+    """The pauses of the scripted model before its words: so many are over at once, the others when `end` is called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, skipped: int) -> None:
+        self._skipped, self._over, provider = skipped, asyncio.Event(), scripted.Scripted
+        monkeypatch.setattr(scripted, "Scripted", lambda _: provider(self._pause))
+
+    async def _pause(self, _seconds: float) -> None:
+        if self._skipped:
+            self._skipped -= 1
+        else:
+            await self._over.wait()
+
+    def end(self) -> None:
+        self._over.set()
 
 
 def at_the_very_end(
@@ -82,11 +100,15 @@ def denied(events: list[Event]) -> list[Any]:
 
 
 @pytest.mark.requirement("HK-26")
-async def test_steering_during_the_last_model_call_gives_one_more_turn(settings: Settings, tmp_path: Path) -> None:
+async def test_steering_during_the_last_model_call_gives_one_more_turn(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = Pauses(monkeypatch, skipped=1)
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
         await until_said(holdfast, run)
         await inject(holdfast, run.id, "steer", message="be quick")
+        pauses.end()
         events = await events_until(holdfast, run)
         assert events[-1].payload["output"] == "quickly"
         assert [event.type for event in events].count("runtime.model.completed") == 2
@@ -164,6 +186,7 @@ async def test_steering_that_no_turn_is_left_for_is_answered_as_too_late(
 async def test_a_pause_during_the_last_model_call_takes_effect(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
+    pauses = Pauses(monkeypatch, skipped=1)
     async with opened(settings, workspace(tmp_path)) as holdfast:
         if moment == "after the answer":
             at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "pause"))
@@ -171,6 +194,7 @@ async def test_a_pause_during_the_last_model_call_takes_effect(
         if moment == "during the answer":
             await until_said(holdfast, run)
             await inject(holdfast, run.id, "pause")
+            pauses.end()
         paused = await events_until(holdfast, run, "runtime.interrupt.raised")
         assert paused[-1].payload["kind"] == "paused"
         await inject(holdfast, run.id, "resume")

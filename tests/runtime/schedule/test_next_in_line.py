@@ -54,7 +54,7 @@ class Line:
         await until(lambda: self._works.running == working)
 
     async def output(self, run_id: str) -> object:
-        await self.listener.until([run_id], seconds=10)
+        await self.listener.until([run_id])
         return (await self.http.get(f"/api/runs/{run_id}")).json()["output"]
 
 

@@ -9,7 +9,7 @@ from app.core.settings import Settings
 from app.events.envelope import Event
 from app.runtime.intake.rejection import Rejected
 from tests.runs import events_until, is_delta, opened, submit, until_said
-from tests.runtime.schedule.test_last_moment_commands import workspace
+from tests.runtime.schedule.test_last_moment_commands import Pauses, workspace
 
 
 def said(events: list[Event]) -> str:
@@ -17,7 +17,10 @@ def said(events: list[Event]) -> str:
 
 
 @pytest.mark.requirement("G8")
-async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_path: Path) -> None:
+async def test_a_cancelled_run_keeps_its_partial_answer(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Pauses(monkeypatch, skipped=1)
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
         await until_said(holdfast, run)
@@ -34,7 +37,10 @@ async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_
 
 
 @pytest.mark.requirement("G8")
-async def test_a_run_that_had_said_nothing_has_no_output(settings: Settings, tmp_path: Path) -> None:
+async def test_a_run_that_had_said_nothing_has_no_output(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Pauses(monkeypatch, skipped=0)
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
         assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run.id), Rejected)

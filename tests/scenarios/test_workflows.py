@@ -233,10 +233,9 @@ async def test_question_in_a_subworkflow_holds_up_no_other_branch(flow: Client) 
 async def test_subworkflows_of_a_list_ask_their_questions_at_once(flow: Client) -> None:
     run = await start(flow, "asks-about-each", {"of": ["tea", "milk"]})
     assert (run["status"], len(run["waitingOn"])) == ("waiting", 2)
-    shown = [(await flow.get(f"/api/interrupts/{one}")).json()["title"] for one in run["waitingOn"]]
-    assert shown == ["What about tea?", "What about milk?"]
-    for interrupt, answer in zip(run["waitingOn"], ("green", "cold"), strict=True):
-        given = await flow.post(f"/api/interrupts/{interrupt}/answer", json={"answers": {"what": answer}})
+    asked = {(await flow.get(f"/api/interrupts/{one}")).json()["title"]: one for one in run["waitingOn"]}
+    for title, answer in (("What about tea?", "green"), ("What about milk?", "cold")):
+        given = await flow.post(f"/api/interrupts/{asked[title]}/answer", json={"answers": {"what": answer}})
         assert given.status_code == 200
     run = await reached(flow, run["id"])
     assert run["output"] == {"answers": [{"answer": "green"}, {"answer": "cold"}]}
@@ -325,6 +324,11 @@ async def test_openai_client_runs_a_workflow_as_a_model(flow: Client) -> None:
     body = {"model": "workflow:leaf", "messages": [{"role": "user", "content": "from a client"}]}
     answer = (await flow.post("/v1/chat/completions", json=body)).json()
     assert answer["choices"][0]["message"]["content"] == '{"text":"leaf from a client"}'
+    assert answer["model"] == "workflow:leaf"
+    streamed = (await flow.post("/v1/chat/completions", json=body | {"stream": True})).text
+    assert streamed.count('"model":"workflow:leaf"') == streamed.count("chat.completion.chunk") > 0
+    response = (await flow.post("/v1/responses", json={"model": "workflow:leaf", "input": "again"})).json()
+    assert response["model"] == "workflow:leaf"
     names = [one["id"] for one in (await flow.get("/v1/models")).json()["data"]]
     assert "workflow:leaf" in names
     wrong = await flow.post("/v1/chat/completions", json=body | {"model": "workflow:nothing"})

@@ -272,7 +272,7 @@ async def do(client: httpx2.AsyncClient, *steps: tuple[str, Any], thread: str | 
     return run
 
 
-async def plan(client: httpx2.AsyncClient, run: dict[str, Any], to: str | None = None) -> dict[str, Any]:
+async def plan(client: httpx2.AsyncClient, run: dict[str, Any], to: str | int | None = None) -> dict[str, Any]:
     body = {} if to is None else {"toCheckpoint": to}
     answer = await client.post(f"/api/runs/{run['id']}/undo/plan", json=body)
     assert answer.status_code == 200, answer.text

@@ -34,7 +34,7 @@ from app.memory.record_log import RecordLog
 from app.memory.terms import fingerprint, has_terms
 from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
-from app.workspace.namespaces import filled, has_user
+from app.workspace.namespaces import filled, has_variable
 
 PERSON_MS: Final = 30 * 86_400_000
 """How long a person has to decide about a candidate; then it is dropped."""
@@ -221,7 +221,7 @@ class Governance:
                 "length": sum(entry.terms.values()),
                 "confidence": candidate.confidence,
                 "sources": list(candidate.sources[:_MAX_SOURCES]),
-                "user": identity.user if has_user(spec.namespace, spec.type) else None,
+                "user": identity.user if has_variable(spec.namespace, spec.type, "user") else None,
                 "created_by": identity.actor,
                 "run_id": identity.run_id,
                 "expires_at": None if days is None else iso(self._clock.now_ms() + days * _DAY_MS),

@@ -239,7 +239,7 @@ async def post_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Nex
             failed = Failure("GATE_DENIED", "a hook changed the output to something invalid")
             return Returned(replace(outcome, output=None, error=failed))
         changed = decision.changes.get("output", outcome.output)
-        return Returned(replace(outcome, output=changed), changed)
+        return Returned(replace(outcome, output=changed, truncated=False), changed)  # the hook saw no more than this
     return returned
 
 

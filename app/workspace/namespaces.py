@@ -57,5 +57,5 @@ def segment(value: str) -> str:
     return text if len(text) <= _MAX_SEGMENT else f"{text[:100]}~{sha256(value.encode()).hexdigest()}"
 
 
-def has_user(template: str | None, type_: str) -> bool:
-    return "{user}" in (template or DEFAULTS[type_])
+def has_variable(template: str | None, type_: str, name: str) -> bool:
+    return f"{{{name}}}" in (template or DEFAULTS[type_])

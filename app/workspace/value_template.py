@@ -4,23 +4,28 @@ A text that is one place and nothing else gives the value itself, with its type.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.core import json
 from app.core.errors import Failure
 from app.workspace.diagnostics import DocPath
-from app.workspace.templates import Template, TemplateProblem, compile_template
+from app.workspace.templates import MAX_FILLED, Template, TemplateProblem, compile_template
 
 _MAX_DEPTH: Final = 32
+_FEW: Final = 16
+"""Templates whose values are not measured: so few can repeat a value only so often."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueTemplate:
     value: Any
     """The JSON value, each text with places in it replaced by its `Template`."""
+    many: bool = False
+    """Whether there are so many templates that a large value could fill the memory."""
 
     def fill(self, values: Mapping[str, Any]) -> Any | Failure:
-        return _filled(self.value, values)
+        return _filled(self.value, values, _Measured() if self.many else None)
 
     def places(self) -> Iterator[tuple[DocPath, Template]]:
         """The templates, each with its path in the value."""
@@ -37,7 +42,9 @@ class MisplacedText:
 
 def compile_value(value: Any, roots: Collection[str]) -> ValueTemplate | MisplacedText:
     made = _compiled(value, roots, ())
-    return made if isinstance(made, MisplacedText) else ValueTemplate(made)
+    if isinstance(made, MisplacedText):
+        return made
+    return ValueTemplate(made, many=sum(1 for _ in _templates(made, ())) > _FEW)
 
 
 def _compiled(value: Any, roots: Collection[str], path: DocPath) -> Any:
@@ -57,20 +64,39 @@ def _compiled(value: Any, roots: Collection[str], path: DocPath) -> Any:
     return value
 
 
-def _filled(value: Any, values: Mapping[str, Any]) -> Any | Failure:
+@dataclass(slots=True)
+class _Measured:
+    """How much the templates of one value were filled with. A value that is used again is measured once."""
+
+    total: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def takes(self, value: Any) -> Failure | None:
+        if id(value) not in self.sizes:
+            self.sizes[id(value)] = len(value) if isinstance(value, str) else len(json.dumps(value))
+        self.total += self.sizes[id(value)]
+        if self.total <= MAX_FILLED:
+            return None
+        message = f"values fill the templates with more than {MAX_FILLED} characters in all"
+        return Failure("INVALID_ARGUMENTS", message)
+
+
+def _filled(value: Any, values: Mapping[str, Any], measured: _Measured | None) -> Any | Failure:
     if isinstance(value, Template):
-        return value.value(values)
+        found = value.value(values)
+        refused = None if measured is None or isinstance(found, Failure) else measured.takes(found)
+        return found if refused is None else refused
     if isinstance(value, dict):
         made: dict[str, Any] = {}
         for key, item in value.items():
-            made[key] = filled = _filled(item, values)
+            made[key] = filled = _filled(item, values, measured)
             if isinstance(filled, Failure):
                 return filled
         return made
     if isinstance(value, list):
         listed: list[Any] = []
         for item in value:
-            filled = _filled(item, values)
+            filled = _filled(item, values, measured)
             if isinstance(filled, Failure):
                 return filled
             listed.append(filled)

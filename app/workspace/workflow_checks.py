@@ -3,7 +3,7 @@
 Leaves to `workflows`: what a step runs; to `workflow_types`: the values that its templates read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.workspace.compiled import CompiledWorkflow
@@ -132,16 +132,14 @@ def check_nesting(
     for name, flow in made.items():
         place = documents[name].place
         if flow.spec.subworkflows is None:
-            for number, node in enumerate(flow.spec.nodes):
-                if (node.ref or "").startswith("workflows."):
+            for path, ref in _references(flow):
+                if ref.startswith("workflows."):
                     message = "a workflow that runs other workflows must say how deep they may nest"
-                    path: DocPath = ("spec", "nodes", number, "ref")
                     report.error("SUBWORKFLOW_DENIED", place, path, message, hint="add `subworkflows: {maxDepth: 3}`")
     circles = find_cycles(calls)
     for name, chain in circles:
-        number = _call_number(made[name], chain[1])
+        path = _call_of(made[name], chain[1])
         message = f"workflows run each other in a circle: {' -> '.join(chain[: _SHOWN + 1])}"
-        path = ("spec", "nodes", number, "ref")
         report.error("SUBWORKFLOW_CYCLE", documents[name].place, path, message, hint="use `cycles` in one workflow")
     if not circles:
         _check_depth(documents, made, calls, report)
@@ -169,14 +167,23 @@ def _check_depth(
         allowed = flow.spec.subworkflows
         if allowed is not None and depths[name] > allowed.max_depth:
             deepest = max(calls[name], key=lambda called: depths[called])
-            path: DocPath = ("spec", "nodes", _call_number(flow, deepest), "ref")
+            path = _call_of(flow, deepest)
             message = f"its workflows nest {depths[name]} levels deep; `subworkflows.maxDepth` is {allowed.max_depth}"
             hint = "run fewer workflows within workflows, or raise `maxDepth` (at most 4)"
             report.error("SUBWORKFLOW_TOO_DEEP", documents[name].place, path, message, hint=hint)
 
 
-def _call_number(flow: CompiledWorkflow, called: str) -> int:
-    return next(number for number, node in enumerate(flow.spec.nodes) if node.ref == f"workflows.{called}")
+def _call_of(flow: CompiledWorkflow, called: str) -> DocPath:
+    return next(path for path, ref in _references(flow) if ref == f"workflows.{called}")
+
+
+def _references(flow: CompiledWorkflow) -> Iterator[tuple[DocPath, str]]:
+    """What its steps or its phases run, each with its place."""
+    refs = (("nodes", [node.ref for node in flow.spec.nodes]), ("phases", [phase.ref for phase in flow.spec.phases]))
+    for section, named in refs:
+        for number, ref in enumerate(named):
+            if ref is not None:
+                yield ("spec", section, number, "ref"), ref
 
 
 def _walk(begin: set[str], following: Mapping[str, list[str]]) -> set[str]:

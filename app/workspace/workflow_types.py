@@ -52,6 +52,8 @@ class WorkflowTypes:
                     self._template(template, (*path, "with", *where), node, item)
             if node.kind == "tool" and node.spec.with_ is not None:
                 self._arguments(node, (*path, "with"), item)
+            if node.kind == "workflow" and node.spec.with_ is not None:
+                self._workflow_input(node, (*path, "with", "input"), item)
         if self._flow.result is not None:
             for where, template in self._flow.result.places():
                 self._template(template, ("spec", "result", *where), None, None)
@@ -174,6 +176,24 @@ class WorkflowTypes:
         for name in schema.get("required", ()):
             if name not in given:
                 message = f"the tool {node.target!r} needs the argument {name!r}"
+                self._report.error("ARGUMENT_MISSING", self._place, path, message, expected=f"`{name}`", key=True)
+
+    def _workflow_input(self, node: CompiledNode, path: DocPath, item: Schema) -> None:
+        called = self._flows.get(node.target)
+        schema: Schema = called.spec.input if called is not None else None
+        if schema is None or node.given is None or "input" not in node.given.value:
+            return
+        given, properties = node.given.value["input"], schema.get("properties")
+        self._argument(node, "input", given, schema, path, item)
+        if not isinstance(given, dict):
+            return
+        for name, value in given.items():
+            wanted = properties.get(name) if isinstance(properties, Mapping) else None
+            if isinstance(wanted, Mapping):
+                self._argument(node, name, value, wanted, (*path, name), item)
+        for name in schema.get("required", ()):
+            if name not in given:
+                message = f"the workflow {node.target!r} needs {name!r} in its input"
                 self._report.error("ARGUMENT_MISSING", self._place, path, message, expected=f"`{name}`", key=True)
 
     def _argument(

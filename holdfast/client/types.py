@@ -1330,7 +1330,7 @@ class UndoPlan(TypedDict):
 class UndoPlanRequest(TypedDict):
     """How far back."""
 
-    toCheckpoint: NotRequired[str | None]
+    toCheckpoint: NotRequired[str | int | None]
 
 
 class UndoReason(TypedDict):

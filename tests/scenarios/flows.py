@@ -89,6 +89,25 @@ spec:
 ---
 apiVersion: holdfast/v1
 kind: Tool
+metadata: {name: pay, description: Writes a line into the ledger; the first call with `bad` in its text fails.}
+spec:
+  kind: python
+  entry: ledger:pay
+  effect: unsafe
+  input: {type: object, required: [text], properties: {text: {type: string}}}
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: much, description: Gives a large output.}
+spec:
+  kind: python
+  entry: ledger:much
+  effect: readonly
+  input: {type: object, required: [kilobytes], properties: {kilobytes: {type: integer}}}
+  output: {type: object, required: [end], properties: {text: {type: string}, end: {type: string}}}
+---
+apiVersion: holdfast/v1
+kind: Tool
 metadata: {name: sleep, description: Takes its time.}
 spec:
   kind: python
@@ -169,6 +188,18 @@ async def fail(text, times):
     return {"attempts": _times[text]}
 
 
+async def pay(text):
+    _times[text] += 1
+    if "bad" in text and _times[text] == 1:
+        raise ValueError("not this time")
+    _line(f"paid {text}")
+    return {"paid": text}
+
+
+async def much(kilobytes):
+    return {"text": "x" * kilobytes * 1024, "end": "the end"}
+
+
 async def sleep(seconds):
     await asyncio.sleep(seconds)
     return {"slept": seconds}
@@ -182,6 +213,24 @@ def hook(subject):
     return {"decision": "allow"}
 """
 FLOWS: Final[dict[str, str]] = {
+    "pays-each": """
+  nodes:
+    - {id: pay, ref: tools.pay, foreach: input.of, concurrency: 3, retry: {attempts: 3}, with: {text: "{{ item }}"}}
+""",
+    "reads-much": """
+  input: {type: object, required: [kilobytes], properties: {kilobytes: {type: integer}}}
+  nodes:
+    - {id: much, ref: tools.much, with: {kilobytes: "{{ input.kilobytes }}"}}
+    - {id: again, ref: tools.look, with: {text: "{{ nodes.much.output.end }}"}}
+""",
+    "repeats": f"""
+  nodes: [{{id: much, ref: tools.much, with: {{kilobytes: 900}}}}]
+  result: {{copies: [{", ".join(['"{{ nodes.much.output }}"'] * 100)}]}}
+""",
+    "misfits": """
+  subworkflows: {}
+  nodes: [{id: inner, ref: workflows.reads-much, with: {input: "{{ input }}"}}]
+""",
     "release": """
   nodes:
     - {id: plan, ref: agents.planner, with: {input: "topics please for {{ input.goal }}"}}

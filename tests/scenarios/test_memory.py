@@ -315,6 +315,20 @@ async def test_records_are_stored_changed_searched_exported_and_forgotten_over_h
         assert (await uma.post("/api/memory/reindex")).json() == {"counts": {}}
 
 
+async def test_a_record_is_stored_where_an_agent_reads_it_or_not_at_all(setup: MemorySetup) -> None:
+    async with setup.caller("vic", "placed") as vic:
+        nowhere = await vic.post("/api/memory/records", json={"memory": "facts", "text": "My dog is Rex."})
+        assert nowhere.status_code == 400 and "give `agent` or `namespace`" in nowhere.json()["error"]["message"]
+        only = await vic.post("/api/memory/records", json={"memory": "shared", "text": "My dog is Rex."})
+        record = only.json()["record"]
+        assert record["namespace"] == "placed/keeper/vic", "the only agent that has this memory"
+        path = f"/api/memory/records/{record['id']}"
+        assert (await vic.patch(path, json={"expiresAt": "2030-13-01T00:00:00.000Z"})).status_code == 400
+        assert (await vic.patch(path, json={"text": "My dog is Max."})).status_code == 200
+        late = (await vic.patch(path, json={"text": "My dog is Tom."})).json()["error"]
+        assert (late["code"], "is superseded" in late["message"]) == ("MEMORY_RECORD_CHANGED", True)
+
+
 async def test_a_forgotten_record_is_forgotten_in_the_recall_of_old_runs_and_the_chain_still_holds(
     setup: MemorySetup,
 ) -> None:

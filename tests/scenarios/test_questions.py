@@ -69,6 +69,11 @@ async def test_a_native_agent_asks_and_goes_on_with_the_answers_after_a_restart(
         interrupt = (await client.get(f"/api/interrupts/{asked}")).json()
         assert (interrupt["kind"], interrupt["tool"], interrupt["title"]) == ("question", "ask_user", "Which size?")
         assert [(it["id"], it.get("options")) for it in interrupt["questions"]] == [("size", ["S", "M"]), ("why", None)]
+        unknown = await client.post(f"/api/interrupts/{asked}/answer", json={"answers": {"sizes": "XL"}})
+        assert (unknown.json()["error"]["code"], unknown.json()["error"]["issues"][0]["path"]) == (
+            "ANSWER_INVALID",
+            "/answers/sizes",
+        )
         answers = {"answers": {"size": "XL", "why": "it is big"}}
         assert (await client.post(f"/api/interrupts/{asked}/answer", json=answers)).status_code == 200
         ended = await reached(client, run["id"])

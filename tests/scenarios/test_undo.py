@@ -50,6 +50,7 @@ async def test_undo_to_a_checkpoint_restores_files_and_refunds_once_each(setting
         planned = await plan(client, run, "here")
         assert world.seen() == before, "planning has no effect"
         assert planned["fromCheckpoint"]["label"] == "here" and planned["runId"] == run["id"]
+        assert await plan(client, run, planned["fromCheckpoint"]["seq"]) == planned
         assert [(it["tool"], it["status"]) for it in planned["actions"]] == [
             ("charge", "planned"), ("book", "planned"), ("charge", "planned"),
             ("write_file", "planned"), ("write_file", "planned"), ("write_file", "planned"),
@@ -130,6 +131,8 @@ async def test_what_cannot_be_undone_is_named_and_a_failure_stops_or_not(setting
             "completed", "partial", 1,
         )  # fmt: skip
         assert world.shop.refunds == {"ch_1": 1, "ch_2": 1}
+        nothing = (await undo(client, run))["output"]
+        assert (nothing["verdict"], nothing["executed"], len(nothing["skipped"])) == ("failed", [], 3)
         assert world.file("mine.txt").read_text() == "theirs"
 
 

@@ -233,10 +233,9 @@ async def test_question_in_a_subworkflow_holds_up_no_other_branch(flow: Client) 
 async def test_subworkflows_of_a_list_ask_their_questions_at_once(flow: Client) -> None:
     run = await start(flow, "asks-about-each", {"of": ["tea", "milk"]})
     assert (run["status"], len(run["waitingOn"])) == ("waiting", 2)
-    shown = [(await flow.get(f"/api/interrupts/{one}")).json()["title"] for one in run["waitingOn"]]
-    assert shown == ["What about tea?", "What about milk?"]
-    for interrupt, answer in zip(run["waitingOn"], ("green", "cold"), strict=True):
-        given = await flow.post(f"/api/interrupts/{interrupt}/answer", json={"answers": {"what": answer}})
+    asked = {(await flow.get(f"/api/interrupts/{one}")).json()["title"]: one for one in run["waitingOn"]}
+    for title, answer in (("What about tea?", "green"), ("What about milk?", "cold")):
+        given = await flow.post(f"/api/interrupts/{asked[title]}/answer", json={"answers": {"what": answer}})
         assert given.status_code == 200
     run = await reached(flow, run["id"])
     assert run["output"] == {"answers": [{"answer": "green"}, {"answer": "cold"}]}
@@ -325,6 +324,11 @@ async def test_openai_client_runs_a_workflow_as_a_model(flow: Client) -> None:
     body = {"model": "workflow:leaf", "messages": [{"role": "user", "content": "from a client"}]}
     answer = (await flow.post("/v1/chat/completions", json=body)).json()
     assert answer["choices"][0]["message"]["content"] == '{"text":"leaf from a client"}'
+    assert answer["model"] == "workflow:leaf"
+    streamed = (await flow.post("/v1/chat/completions", json=body | {"stream": True})).text
+    assert streamed.count('"model":"workflow:leaf"') == streamed.count("chat.completion.chunk") > 0
+    response = (await flow.post("/v1/responses", json={"model": "workflow:leaf", "input": "again"})).json()
+    assert response["model"] == "workflow:leaf"
     names = [one["id"] for one in (await flow.get("/v1/models")).json()["data"]]
     assert "workflow:leaf" in names
     wrong = await flow.post("/v1/chat/completions", json=body | {"model": "workflow:nothing"})
@@ -357,3 +361,37 @@ async def test_list_longer_than_a_step_allows_fails_it_before_any_item_runs(flow
     run = await start(flow, "checked", {"list": ["x"] * 1001})
     assert (run["status"], run["error"]["code"]) == ("failed", "FOREACH_TOO_LARGE")
     assert not types(await events(flow, run), "runtime.tool.")
+
+
+@pytest.mark.requirement("SH-5")
+async def test_another_attempt_is_made_only_for_the_items_that_failed(flow: Client) -> None:
+    run = await start(flow, "pays-each", {"of": ["a", "bad", "c", "d"]})
+    assert run["output"] == [{"paid": item} for item in ("a", "bad", "c", "d")]
+    begun = [one["payload"] for one in await events(flow, run) if one["type"] == "runtime.tool.invoked"]
+    assert sorted(one["arguments"]["text"] for one in begun) == ["a", "bad", "bad", "c", "d"]
+
+
+async def test_step_reads_all_of_a_large_output(flow: Client) -> None:
+    run = await start(flow, "reads-much", {"kilobytes": 900})
+    assert (run["status"], run["output"]) == ("completed", {"text": "the end"})
+
+
+async def test_result_that_repeats_a_large_output_too_often_is_refused(flow: Client) -> None:
+    run = await start(flow, "repeats", "x")
+    assert (run["error"]["code"], "4194304 characters" in run["error"]["message"]) == ("WORKFLOW_RESULT_MISSING", True)
+
+
+async def test_input_of_a_subworkflow_is_checked_as_that_of_a_client(flow: Client) -> None:
+    run = await start(flow, "misfits", {"kilobytes": "many"})
+    assert (run["status"], run["error"]["code"]) == ("failed", "WORKFLOW_INPUT_INVALID")
+
+
+async def test_picture_that_is_sent_to_a_workflow_reaches_its_next_agent(flow: Client) -> None:
+    run = await start(flow, "steered", "x")
+    parts = [{"type": "text", "text": "like this"}, {"type": "image", "mime": "image/png", "data": "iVBORw0KGgo="}]
+    command = {"command": "steer", "arguments": {"message": parts}}
+    assert (await flow.post(f"/api/runs/{run['id']}/commands", json=command)).status_code in (200, 202)
+    await answered(flow, run, {"decision": "approve"})
+    await reached(flow, run["id"])
+    asked = [one["payload"] for one in await events(flow, run) if one["type"] == "runtime.request.queued"][-1]
+    assert [part["type"] for part in asked["input"]] == ["text", "text", "image"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from app.events.envelope import Event
-from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, TokenCounts, chat_id
+from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, TokenCounts, chat_id, model_name
 
 DONE: Final = b"data: [DONE]\n\n"
 _ROLE: Final = (
@@ -81,7 +81,7 @@ class ChatChunks(SegmentReading):
             "id": chat_id(self.run_id, self._segment),
             "object": "chat.completion.chunk",
             "created": event.at // 1000,
-            "model": self.queued.get("agent") or self.queued.get("tool") or "",
+            "model": model_name(self.queued),
             "system_fingerprint": None,
         }
         self._head = b"data: " + orjson.dumps(head)[:-1] + b',"choices":['
@@ -196,7 +196,7 @@ class ChatAnswer(SegmentReading):
             "id": chat_id(self.run_id, self._segment),
             "object": "chat.completion",
             "created": self._created,
-            "model": self.queued.get("agent") or "",
+            "model": model_name(self.queued),
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish}],
             "usage": usage(self.tokens),
             "system_fingerprint": None,

@@ -12,7 +12,7 @@ import orjson
 
 from app.core.json import JsonObject
 from app.events.envelope import Event
-from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, response_id
+from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, model_name, response_id
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 PREVIOUS: Final = "openai.previousResponse"
@@ -208,7 +208,7 @@ class ResponseEvents(SegmentReading):
             "incomplete_details": {"reason": cut} if cut else None,
             "instructions": queued.get("instructions"),
             "max_output_tokens": wanted.get("maxTokens"),
-            "model": queued.get("agent") or queued.get("tool") or "",
+            "model": model_name(queued),
             "output": list(self._output),
             "parallel_tool_calls": wanted.get("parallelTools", True),
             "previous_response_id": queued.get("labels", {}).get(PREVIOUS),

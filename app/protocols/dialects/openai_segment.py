@@ -16,6 +16,8 @@ Payload = dict[str, Any]
 
 _SIGNAL: Final = adapter.AdapterEvent.type
 _TEXT: Final = adapter.OUTPUT_DELTA
+WORKFLOW: Final = "workflow:"
+"""Before the name of a workflow, where a client names a model."""
 FINISH: Final = {"stop": "stop", "tool_use": "stop", "max_tokens": "length", "safety": "content_filter"}
 """Our reasons in the words of chat completions. A server-side tool call is no end that a client could see."""
 
@@ -295,6 +297,13 @@ _SIBLING_HANDLERS: Final = {
 
 def _arguments(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps({} if value is None else value).decode()
+
+
+def model_name(queued: Payload) -> str:
+    """What a client names to get this run: an agent, a tool, or a workflow with its prefix."""
+    if queued.get("workflow"):
+        return f"{WORKFLOW}{queued['workflow']}"
+    return queued.get("agent") or queued.get("tool") or ""
 
 
 def chat_id(run_id: str, segment: int) -> str:

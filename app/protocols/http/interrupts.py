@@ -1,11 +1,13 @@
 """/api/interrupts: what waits for a person, and its answer."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import RootModel
 
+from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.schemas import Issue
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
@@ -84,7 +86,10 @@ def routes(server: ServerContext) -> APIRouter:
     )
     async def answer(interrupt_id: str, request: Request, caller: Caller) -> Response:
         body, _ = await read_model(request, Answer)
-        await existing_interrupt(server, caller, interrupt_id)
+        asked = await existing_interrupt(server, caller, interrupt_id)
+        if asked.status == "open" and (issues := _unknown_questions(asked.questions, body.root.get("answers"))):
+            message = "the interrupt has no such question; an answer is named by the `id` of its question"
+            raise HttpProblem(Failure("ANSWER_INVALID", message), issues)
         answered = await server.interrupts.answer(caller, interrupt_id, body.root)
         if isinstance(answered, NotAnswered):
             more = {"answeredBy": answered.winner} if answered.winner is not None else {}
@@ -92,3 +97,13 @@ def routes(server: ServerContext) -> APIRouter:
         return json_answer(interrupt_json(await whole_interrupt(server, caller, answered)))
 
     return router
+
+
+def _unknown_questions(questions: Any, answers: Any) -> list[Issue]:
+    """Answers to questions that nobody asked: they would be taken, and the question would be closed without one."""
+    listed = questions if isinstance(questions, list) else []
+    ids = [one["id"] for one in listed if isinstance(one.get("id"), str) and "value" not in one]
+    if not isinstance(answers, dict) or not ids or len(ids) < len(listed):
+        return []
+    known = ", ".join(ids)[:500]
+    return [Issue(f"/answers/{name[:100]}", f"is not one of: {known}") for name in answers if name not in ids][:10]

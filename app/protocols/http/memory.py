@@ -3,9 +3,10 @@
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from app.core.clock import ms_of
 from app.core.errors import Failure
 from app.memory.contract import RecordFilter
 from app.memory.decisions import MAX_RECORD
@@ -67,6 +68,13 @@ class ChangeMemory(_MemoryBody):
         if self.text is None and self.confidence is None and self.expires_at is None:
             raise ValueError("give text, confidence or expiresAt")
         return self
+
+    @field_validator("expires_at")
+    @classmethod
+    def _a_real_time(cls, value: str | None) -> str | None:
+        if value is not None:
+            ms_of(value)  # raises for a day that no calendar has
+        return value
 
 
 class DecideMemory(_MemoryBody):

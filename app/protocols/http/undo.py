@@ -1,7 +1,7 @@
 """/api/runs/{id}/undo: what an undo of the run would do, and the undo itself."""
 
 from hashlib import sha256
-from typing import Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
@@ -31,15 +31,15 @@ from app.runtime.intake.undo import UndoRequest
 
 _REFUSED = ("RUN_IS_A_SUBAGENT", "UNDO_RUN_ACTIVE", "RUN_IS_AN_UNDO", "UNDO_TOO_LARGE")
 
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Seq = Annotated[int, Field(ge=1, strict=True)]
+
 
 class UndoPlanRequest(Request):
     """How far back."""
 
-    to_checkpoint: str | None = Field(
-        None,
-        min_length=1,
-        max_length=200,
-        description="the label or `seq` of a checkpoint of the run; null: the whole run",
+    to_checkpoint: Label | Seq | None = Field(
+        None, description="the label or `seq` of a checkpoint of the run; null: the whole run"
     )
 
 
@@ -69,7 +69,8 @@ def routes(server: ServerContext) -> APIRouter:
         """The newest call first. Calls that cannot be undone are listed with the reason."""
         body, _ = await read_model(request, UndoPlanRequest)
         await existing_run(server, caller, run_id)
-        planned = await server.undo.plan(caller, run_id, body.to_checkpoint)
+        place = None if body.to_checkpoint is None else str(body.to_checkpoint)
+        planned = await server.undo.plan(caller, run_id, place)
         if isinstance(planned, Rejected):
             raise HttpProblem(planned.failure)
         return json_answer(planned.to_json())

@@ -21,7 +21,7 @@ from app.events.ports import BlobDraft
 from app.events.recorder import PayloadEntry
 from app.protocols.context import ServerContext
 from app.protocols.dialects.openai_responses import PREVIOUS
-from app.protocols.dialects.openai_segment import SegmentReading, response_id
+from app.protocols.dialects.openai_segment import WORKFLOW, SegmentReading, response_id
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parts import by_reference
 from app.protocols.openai.client_request import ClientRequest
@@ -42,10 +42,6 @@ MAX_OUTPUTS: Final = 256
 _PAGE: Final = 200
 _MAX_LOOKED_AT: Final = 2000
 """Runs that are looked through for an earlier try; only retries look."""
-
-
-WORKFLOW: Final = "workflow:"
-"""Before the name of a workflow, where a client names a model."""
 
 
 @value(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from app.runtime.intake.memory_items import MemoryItems
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.memory_record import MemoryRecord, memory_record_json
 from app.workspace.compiled import CompiledMemory
-from app.workspace.namespaces import filled, segment
+from app.workspace.namespaces import filled, has_variable, segment
 
 _FOUND_AT_ONCE: Final = 100
 _ROUNDS: Final = 100
@@ -134,6 +134,9 @@ class MemoryDesk:
             memory = self._workspace.current.memories.get(record.memory)
             if memory is None:
                 return _not_declared(record.memory)
+            if record.status not in ("accepted", "proposed"):
+                message = f"The memory record is {record.status}; change the one that is in force."
+                return Failure("MEMORY_RECORD_CHANGED", message)
             replaced = await self._memory.replace(who.tenant, record, memory, text, by=who.actor)
             if isinstance(replaced, Failure):
                 return replaced
@@ -214,13 +217,25 @@ class MemoryDesk:
         memory = self._workspace.current.memories.get(place.memory)
         if memory is None:
             return _not_declared(place.memory)
-        user = place.user or who.id
-        identity = RunIdentity(who.tenant, place.agent or "-", user, place.thread_id or "-", None, who.actor)
+        user, agent = place.user or who.id, place.agent or self._only_agent(memory.name)
+        identity = RunIdentity(who.tenant, agent or "-", user, place.thread_id or "-", None, who.actor)
         if place.namespace is None:
+            # A namespace without them would be one that no run reads.
+            for name, field_, value in (("agent", "agent", agent), ("thread", "threadId", place.thread_id)):
+                if value is None and has_variable(memory.spec.namespace, memory.spec.type, name):
+                    message = (
+                        f"The namespace of the Memory {memory.name!r} has {{{name}}}: give `{field_}` or `namespace`."
+                    )
+                    return Failure("INVALID_REQUEST", message)
             return memory, filled(memory.spec.namespace, memory.spec.type, identity.values(memory.name)), identity
         if not place.namespace.startswith(f"{segment(who.tenant)}/"):
             return Failure("INVALID_REQUEST", "A namespace begins with the tenant of the caller.")
         return memory, place.namespace, identity
+
+    def _only_agent(self, memory: str) -> str | None:
+        """The agent that has this memory, if no other one has it."""
+        having = [agent.name for agent in self._workspace.current.agents.values() if memory in agent.spec.memory]
+        return having[0] if len(having) == 1 else None
 
 
 def _no_record() -> Failure:

@@ -308,7 +308,7 @@ class RunContext:
         """A tool call of a workflow's step. It has a tool's grace to end when the step is ended."""
         await self._voice.finish()
         try:
-            return (await self.calls.branch(self._tools.call([call]), Branch()))[0]
+            return await self.calls.branch(self._tools.call_whole(call), Branch())
         except CutOff as cut:
             raise cut.cause from cut
 

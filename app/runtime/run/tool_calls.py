@@ -45,6 +45,7 @@ from app.tools.contract import (
     ToolRequest,
 )
 from app.tools.gateway import Gateway
+from app.tools.outputs import stored
 from app.tools.stages import argument_hash
 
 _NO_LIMIT_SECONDS: Final = 7 * 24 * 3600.0
@@ -107,6 +108,17 @@ class ToolCalls:
         """Results are in the order of the calls and carry the ids that the backend knows them by."""
         outcomes = await self.outcomes([self._tool_call(call) for call in calls], only)
         return [_result(call, outcome) for call, outcome in zip(calls, outcomes, strict=True)]
+
+    async def call_whole(self, call: CallRequest) -> CallResult:
+        """For a caller that is not a model: all of a large output, where a model gets an excerpt."""
+        outcome = (await self.outcomes([self._tool_call(call)]))[0]
+        if outcome.ok and outcome.truncated:
+            whole = await stored(outcome, self._ports.load_blob)
+            if isinstance(whole, Failure):
+                outcome = replace(outcome, output=None, error=whole)
+            else:
+                outcome = replace(outcome, output=whole)
+        return _result(call, outcome)
 
     def _tool_call(self, call: CallRequest) -> ToolRequest:
         arguments = None if call.raw_args is not None else call.args

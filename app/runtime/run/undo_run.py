@@ -43,7 +43,7 @@ class _UndoReport:
     def verdict(self) -> str:
         if not self.skipped and not self.failed:
             return "done"
-        return "failed" if self.failed and not self.executed else "partial"
+        return "partial" if self.executed else "failed"
 
 
 class UndoRun:

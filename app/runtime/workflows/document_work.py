@@ -5,7 +5,9 @@ Every call is keyed by the visit, the attempt and the item, so that a run which 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.backends.contract import AgentAnswer, CallRequest, StepFailed
@@ -16,7 +18,7 @@ from app.core.json import JsonObject, present
 from app.runtime.run.child_request import ChildRequest
 from app.runtime.run.context import RunContext
 from app.runtime.workflows.node_questions import NodeQuestions
-from app.runtime.workflows.node_runner import NodeFailed
+from app.runtime.workflows.node_runner import NodeFailed, check_size
 from app.workspace.compiled import CompiledNode, CompiledRoute, CompiledWorkflow
 from app.workspace.flow_graph import START
 
@@ -27,10 +29,24 @@ _KNOWN_OUTCOME: Final = frozenset(
 _NOTHING: Final = object()
 
 
+@dataclass(slots=True)
+class _Items:
+    """What became of the items of a `foreach`, over all attempts of a visit."""
+
+    outputs: dict[int, Any] = field(default_factory=dict)
+    waiting: dict[int, Waiting] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of the outputs."""
+    attempts: Counter[int] = field(default_factory=Counter)
+    """How often each was begun. An item counts its own, so that a run which is entered again finds its calls whatever
+    the other items did."""
+
+
 class DocumentWork:
     def __init__(self, flow: CompiledWorkflow, ctx: RunContext) -> None:
         self._flow, self._ctx = flow, ctx
         self._questions = NodeQuestions(ctx.log, ctx.calls)
+        self._items_of: dict[str, _Items] = {}
         self._before = {
             name: [edge.source for edge in edges] for name, edges in flow.graph.incoming.items() if name in flow.nodes
         }
@@ -46,7 +62,7 @@ class DocumentWork:
             return {"seconds": seconds}
         if node.foreach is None:
             return await self._act(node, key, values, await self._said(node, key), values.values())
-        return await self._each(node, key, values)
+        return await self._each(node, visit, attempt, values)
 
     def repeatable(self, node: str) -> bool:
         return not self._flow.nodes[node].unsafe
@@ -98,12 +114,11 @@ class DocumentWork:
                 return values.nodes[name]["output"]
         return values.input
 
-    async def _said(self, node: CompiledNode, key: str) -> str:
+    async def _said(self, node: CompiledNode, key: str) -> list[JsonObject]:
         """What was said to the run since: the next agent gets it with its input."""
         if node.kind not in ("agent", "skill") or not self._ctx.log.is_root:
-            return ""
-        messages = await self._ctx.steering(f"node.{key}")
-        return "\n\n".join(str(message["content"]) for message in messages)
+            return []
+        return await self._ctx.steering(f"node.{key}")
 
     # -- what it does --------------------------------------------------------------------------------
 
@@ -112,7 +127,7 @@ class DocumentWork:
         node: CompiledNode,
         key: str,
         values: FlowValues,
-        said: str,
+        said: list[JsonObject],
         roots: Mapping[str, Any],
         item: Any = _NOTHING,
     ) -> Any:
@@ -120,13 +135,22 @@ class DocumentWork:
         if node.kind == "tool":
             return await self._call_tool(node, key, given)
         if said:
-            text = given if isinstance(given, str) else json.canonical(given).decode()
-            given = f"{text}\n\n{said}"
+            given = _with_messages(given, said)
         if node.kind == "workflow":
+            self._check_input(node, given)
             asked = ChildRequest(None, given, key, workflow=node.target)
         else:
             asked = ChildRequest(node.agent, given, key, skill=node.target if node.kind == "skill" else None)
         return self._output(node, await self._ctx.call_child(asked))
+
+    def _check_input(self, node: CompiledNode, given: Any) -> None:
+        """As for a workflow that a client submits."""
+        validator = self._ctx.workspace.workflows[node.target].input_validator
+        issues = validator.issues(given) if validator is not None else ()
+        if issues:
+            where = f"{issues[0].path or '/'}: {issues[0].message}"
+            message = f"the input breaks the schema of the workflow {node.target}: {where}"
+            raise NodeFailed(Failure("WORKFLOW_INPUT_INVALID", message), repeatable=False)
 
     def _output(self, node: CompiledNode, answer: AgentAnswer) -> Any:
         if not answer.ok:
@@ -153,25 +177,39 @@ class DocumentWork:
         repeatable = not node.unsafe or code in _KNOWN_OUTCOME
         raise NodeFailed(Failure(code, message or result.content), repeatable=repeatable)
 
-    async def _each(self, node: CompiledNode, key: str, values: FlowValues) -> list[Any]:
-        items = self._items(node, values)
-        said, roots = await self._said(node, key), values.values()
-        outputs: list[Any] = [None] * len(items)
-        left, waiting = iter(enumerate(items)), list[Waiting]()
+    async def _each(self, node: CompiledNode, visit: Visit, attempt: int, values: FlowValues) -> list[Any]:
+        """Another attempt is made for the items that failed or did not begin, and for no other."""
+        items, state = self._items(node, values), self._items_of.setdefault(visit.key, _Items())
+        said, roots = await self._said(node, f"{visit.key}.{attempt}"), values.values()
+        left = iter([pair for pair in enumerate(items) if pair[0] not in state.outputs | state.waiting])
+        failures: list[NodeFailed] = []
+        last = attempt >= self._flow.graph.nodes[node.id].attempts
 
         async def work() -> None:
             for index, item in left:
-                named = {**roots, "item": item, "index": index}
+                state.attempts[index] += 1
+                key, named = f"{visit.key}.{state.attempts[index]}.{index}", {**roots, "item": item, "index": index}
                 try:
-                    outputs[index] = await self._act(node, f"{key}.{index}", values, said, named, item)
+                    output = await self._act(node, key, values, said, named, item)
+                    state.size += check_size(node.id, output, state.size)
+                    state.outputs[index] = output
                 except Waiting as asked:
-                    waiting.append(asked)  # the other items go on
+                    state.waiting[index] = asked  # the other items go on
+                except NodeFailed as failed:
+                    if last:
+                        raise
+                    failures.append(failed)
+                if failures:
+                    return  # what is under way ends first: what was cut off could not be repeated
 
         workers = [asyncio.create_task(work()) for _ in range(min(node.spec.concurrency, len(items)))]
         await _all_or_first_failure(workers)
-        if waiting:
-            raise waiting[0]
-        return outputs
+        if failures:
+            raise next((failed for failed in failures if not failed.repeatable), failures[0])
+        if state.waiting:
+            raise next(iter(state.waiting.values()))
+        del self._items_of[visit.key]
+        return [state.outputs[index] for index in range(len(items))]
 
     def _items(self, node: CompiledNode, values: FlowValues) -> list[Any]:
         assert node.foreach is not None
@@ -214,6 +252,23 @@ class DocumentWork:
             reason = answer.get("reason") or "it was not approved"
             raise NodeFailed(Failure("APPROVAL_DENIED", reason), repeatable=False)
         return present({"decision": answer["decision"], "reason": answer.get("reason"), "by": answered["answeredBy"]})
+
+
+def _with_messages(given: Any, messages: list[JsonObject]) -> Any:
+    """An agent's input followed by what was said: a text, or parts if there is more than text."""
+    if not isinstance(given, str) and not _are_parts(given):
+        given = json.canonical(given).decode()
+    media = any(part["type"] != "text" for message in messages for part in message.get("parts", ()))
+    if isinstance(given, str) and not media:
+        return "\n\n".join([given, *(str(message["content"]) for message in messages)])
+    parts = [{"type": "text", "text": given}] if isinstance(given, str) else list(given)
+    for message in messages:
+        parts += message.get("parts") or [{"type": "text", "text": str(message["content"])}]
+    return parts
+
+
+def _are_parts(given: Any) -> bool:
+    return bool(given) and isinstance(given, list) and all(isinstance(one, dict) and "type" in one for one in given)
 
 
 def _named(question: JsonObject) -> JsonObject:

@@ -102,10 +102,7 @@ class NodeRunner:
                 raise
             failure = Failure("NODE_TIMEOUT", f"the step {visit.node} did not finish within {seconds:g} seconds")
             raise NodeFailed(failure, repeatable=self._work.repeatable(visit.node)) from None
-        size = len(json.canonical(output))
-        if size > MAX_OUTPUT_BYTES:
-            message = f"the output of the step {visit.node} has {size} bytes; the limit is {MAX_OUTPUT_BYTES}"
-            raise NodeFailed(Failure("NODE_OUTPUT_TOO_LARGE", message), repeatable=False)
+        check_size(visit.node, output)
         return output
 
     async def record(self, records: Sequence[NodeRecord], cancelled: Sequence[Visit] = ()) -> list[NodeRecord]:
@@ -143,6 +140,15 @@ class NodeRunner:
         asked = self._log.control.asked
         background = all(asked.get(one) for one in interrupts)
         return Parked(interrupts[0]) if background and not self._log.is_root else Suspended(interrupts[0])
+
+
+def check_size(node: str, output: Any, more: int = 0) -> int:
+    """Of the output in bytes. `more` is that of the items before it."""
+    size = len(json.canonical(output))
+    if more + size > MAX_OUTPUT_BYTES:
+        message = f"the output of the step {node} has {more + size} bytes; the limit is {MAX_OUTPUT_BYTES}"
+        raise NodeFailed(Failure("NODE_OUTPUT_TOO_LARGE", message), repeatable=False)
+    return size
 
 
 def key_of(visit: Visit) -> str:

@@ -98,7 +98,7 @@ class Subworkflows(Spec):
 
 SchemaName = Annotated[str, Field(min_length=1, max_length=500)]
 """The id of a published schema, or the path of a JSON file of the workspace."""
-ArtifactName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\x00-\\x1f][^\\x00-\\x1f]*$")]
+ArtifactName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f][^\x00-\x1f]*$")]
 
 
 class SpecArtifact(Spec):
@@ -142,6 +142,9 @@ class SpecPhase(Spec):
         return self
 
 
+_OF_STEPS: Final = ("edges", "routers", "cycles", "subworkflows", "result", "output")
+
+
 class WorkflowSpec(Spec):
     adapter: KindName = "native"
     cycle: Name | None = Field(None, description="A cycle in workflows/cycles, instead of nodes.")
@@ -168,6 +171,11 @@ class WorkflowSpec(Spec):
             raise ValueError("give one of `nodes`, `phases` and `cycle`")
         if self.phases and (self.edges or self.routers or self.cycles):
             raise ValueError("`edges`, `routers` and `cycles` belong to `nodes`; phases follow each other")
+        ignored = [name for name in _OF_STEPS if name in self.model_fields_set]
+        if self.cycle is not None and ignored:
+            raise ValueError(
+                f"`{ignored[0]}` belongs to `nodes` or `phases`; the file of the cycle says it for `cycle`"
+            )
         return self
 
 

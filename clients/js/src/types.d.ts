@@ -1426,7 +1426,7 @@ export interface UndoPlan {
 /** How far back. */
 export interface UndoPlanRequest {
   /** the label or `seq` of a checkpoint of the run; null: the whole run */
-  toCheckpoint?: string | null;
+  toCheckpoint?: string | number | null;
 }
 
 export interface UndoReason {

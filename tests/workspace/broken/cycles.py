@@ -31,6 +31,21 @@ def artifact(naming: str = "naming: r.md\n", schema: str = "schema: {type: objec
 WITH_PHASE = {P: phase()}
 
 CYCLES = [
+    *(
+        Case(
+            f"a workflow that gives a cycle {field}",
+            "FIELD_CONFLICT",
+            "w.yaml",
+            5,
+            {P: phase(), C: cycle(), "w.yaml": document("Workflow", "w", f"cycle: ship\n{field}: {value}\n")},
+        )
+        for field, value in (
+            ("edges", "[{from: START, to: build}]"),
+            ("cycles", "{maxVisits: 2}"),
+            ("result", "'{{ input }}'"),
+            ("output", "{type: object}"),
+        )
+    ),
     Case("a phase without a signal", "FRONTMATTER_INVALID", P, 2, {P: "---\nid: build\nschema_version: v1\n---\n"}),
     Case("a signal in plain language", "EXPRESSION_INVALID", P, 3, {P: phase("when the tests are green")}),
     Case("a signal about an unknown name", "EXPRESSION_INVALID", P, 3, {P: phase("tests.green == true")}),

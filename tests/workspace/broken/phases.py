@@ -23,6 +23,7 @@ def case(name: str, code: str, changes: dict[str, str], line: int = 7) -> Case:
     return Case(f"phases: {name}", code, W, line, changes)
 
 
+OTHER = {"v.yaml": document("Workflow", "v", "phases:\n  - {id: p, ref: agents.helper}\n")}
 PHASES = [
     case("an agent that does not exist", "AGENT_UNKNOWN", phases("{id: p, ref: agents.helpr}")),
     case("a tool", "VALUE_INVALID", phases("{id: p, ref: tools.echo}")),
@@ -48,5 +49,13 @@ PHASES = [
         "FIELD_CONFLICT",
         phases("{id: p, ref: agents.helper}\nedges: [{from: START, to: p}]"),
         5,
+    ),
+    case("an artifact with a line break in its name", "VALUE_INVALID", phase('artifact: {name: "a\\nb"}')),
+    case("an artifact with an absolute path", "VALUE_INVALID", phase("artifact: {name: /a.md}")),
+    case("a workflow without leave to run one", "SUBWORKFLOW_DENIED", phases("{id: p, ref: workflows.v}") | OTHER),
+    case(
+        "workflows in a circle",
+        "SUBWORKFLOW_CYCLE",
+        phases("{id: p, ref: workflows.w}\nsubworkflows: {}"),
     ),
 ]

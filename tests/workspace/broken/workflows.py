@@ -157,6 +157,16 @@ def typed(second: str, more: str = "") -> dict[str, str]:
     return flow(f"nodes:\n  - {{id: p, ref: agents.plan}}\n  - {{id: s, {second}}}\n{more}") | dict([PLAN, SUM])
 
 
+def calling(given: str) -> dict[str, str]:
+    """A step that runs a workflow which takes a number."""
+    called = flow(
+        "input: {type: object, required: [n], properties: {n: {type: integer}}}\n"
+        "nodes:\n  - {id: a, ref: tools.echo, with: {text: x}}\n",
+        "called",
+    )
+    return flow(f"subworkflows: {{}}\nnodes:\n  - {{id: a, ref: workflows.called, {given}}}\n") | called
+
+
 TYPES = [
     case(
         "a value that an output does not have",
@@ -205,4 +215,12 @@ TYPES = [
             "nodes:\n  - {id: a, ref: tools.echo, with: {text: '{{ input.gaol }}'}}\n"
         ),
     ),
+    case(
+        "an input that a workflow does not take",
+        "TEMPLATE_TYPE",
+        8,
+        calling("with: {input: 'a text'}"),
+    ),
+    case("an input without what a workflow needs", "ARGUMENT_MISSING", 8, calling("with: {input: {m: 1}}")),
+    case("a value of the wrong type for a workflow", "TEMPLATE_TYPE", 8, calling("with: {input: {n: many}}")),
 ]

@@ -44,8 +44,9 @@ function Jobs() {
     teach=${html`<p>A job is a run on the queue with a priority, attempts and a key against duplicates: <code>POST
       /api/runs</code> with <code>priority</code>, <code>attempts</code> or <code>dedupeKey</code>.</p>`}
     row=${(job, reload) => html`<td><${Status} value=${job.status} /></td><td class="nowrap"><a
-      href=${link("runs", job.id)}>${nameOf(job)}</a></td><td>${oneLine(job.input, 80)}</td><td>${job.attempt} of ${job.maxAttempts}</td><td
-      class="nowrap">${job.priority}</td><td><${Time} at=${job.nextAttemptAt} /></td><td><${Time} at=${job.createdAt} /></td><td>
+      href=${link("runs", job.id)}>${nameOf(job)}</a></td><td>${oneLine(job.input, 80)}</td>
+      <td>${job.attempt} of ${job.maxAttempts}</td><td class="nowrap">${job.priority}</td>
+      <td><${Time} at=${job.nextAttemptAt} /></td><td><${Time} at=${job.createdAt} /></td><td>
       ${["queued", "running", "waiting"].includes(job.status) && may("runs:write") && html`<button
       class="button small danger" onClick=${() => attempt(() =>
       post(`/api/jobs/${encodeURIComponent(job.id)}/cancel`), "Cancelling.").then(reload)}>Cancel</button>`}

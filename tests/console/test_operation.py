@@ -12,6 +12,12 @@ from playwright.sync_api import expect
 from tests.console.pages import ConsolePage
 from tests.console.test_runs_and_inbox import submit
 
+_DELIVERED = """async (webhook) => {
+  const listed = await (await fetch(`/api/webhooks/${webhook}/deliveries`)).json();
+  return listed.items.some((one) => one.status === "delivered");
+}"""
+"""The page lists what was sent when it is asked, and a webhook is sent to after its run has ended."""
+
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[bytes], threading.Event]]:
@@ -59,6 +65,8 @@ def test_a_webhook_is_made_its_deliveries_are_shown_and_one_is_repeated(
         expect(page.get_by_text("shown only now")).to_be_visible()
         console.button("I have kept it").click()
         submit(api, "deliver this")
+        made = next(one["id"] for one in api.get("/api/webhooks").json()["items"] if one["url"] == url)
+        page.wait_for_function(_DELIVERED, arg=made)
         console.button("Deliveries").click()
         deliveries = page.get_by_role("region", name="Deliveries")
         expect(deliveries).to_contain_text("runtime.request.completed")

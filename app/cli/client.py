@@ -118,6 +118,8 @@ def expect_success(status: int, body: bytes) -> None:
         ) from None
     for issue in error.get("issues") or ():
         message += f"; {issue['path']}: {issue['message']}"
+    if needs := error.get("needs"):
+        message += f"; it needs the scope {needs}"
     for wrong in error.get("errors") or ():
         message += f"; {wrong['extension']}: {wrong['message']} ({wrong['code']})"
     # A newer server may have codes that this version does not know, and the sessions API has some of its own.

@@ -10,9 +10,10 @@ app = typer.Typer(no_args_is_help=True, help="Extensions: list, reload.")
 @app.command("list")
 @server_command
 async def list_extensions(session: CommandSession) -> None:
-    """List the extensions that the server has loaded."""
+    """List the extensions that the server has loaded, and why others were not."""
+    found = await session.client.get("/api/agents/extensions")
     session.table(
-        (await session.client.get("/api/agents/extensions"))["modules"],
+        found["modules"],
         {
             "extension": lambda one: one["agentId"],
             "version": lambda one: one["version"],
@@ -21,6 +22,8 @@ async def list_extensions(session: CommandSession) -> None:
             "notes": lambda one: "; ".join([*one["trust"]["warnings"], *one["diagnostics"]]),
         },
     )
+    for wrong in found["errors"]:
+        typer.echo(f"{wrong['extension']} was not loaded: {wrong['message']} ({wrong['code']})", err=True)
 
 
 @app.command("reload")

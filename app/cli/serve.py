@@ -97,6 +97,7 @@ def banner(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[s
     agents = holdfast.workspace.current.agents
     yield "workspace", f"{settings.workspace} ({len(agents)} agents: {', '.join(sorted(agents))})"
     yield "database", "Postgres" if settings.is_postgres else str(settings.sqlite_path)
+    yield "console", f"{url}/ (in a browser)"
     yield "see", f"{url}/docs (HTTP API), {url}/readyz, {url}/metrics"
     if settings.auth_modes:
         yield from _first_key(url, settings, holdfast)

@@ -63,6 +63,15 @@ class ManualClock:
         self._monotonic += seconds
 
 
+MAX_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999: a later time has no spelling, and neither has one before the year 1000."""
+
+
+def is_spelled(at_ms: int) -> bool:
+    """Whether `iso` can write the time. Whoever takes a time from outside asks before storing it."""
+    return 0 <= at_ms <= MAX_MS
+
+
 def ms_of(text: str) -> int:
     """The time that `iso` spelled, or another spelling of ISO 8601 that has an offset."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -21,7 +21,7 @@ never reused for something else. HTTP status is decided by the protocols, not he
 from dataclasses import field
 from typing import Any
 
-from app.core.error_codes import CODES
+from app.core.error_codes import CODES, remedy_of
 from app.core.value import value
 
 
@@ -39,7 +39,7 @@ class Failure:
 
     @property
     def remedy(self) -> str:
-        return CODES[self.code].remedy
+        return remedy_of(self.code, listed=False)
 
 
 class HoldfastError(Exception):

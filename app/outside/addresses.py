@@ -7,6 +7,8 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import Final
 
+from yarl import URL
+
 # Everything in the IANA registries of special-purpose addresses that is not "globally reachable", and what they
 # list as globally reachable but no server lives there (anycast relays, AS112 sinks, documentation). Python's own
 # `is_global` knows a part of it, a different part in each version.
@@ -80,6 +82,22 @@ PUBLIC_ONLY: Final = AddressPolicy()
 def normal_host(host: str) -> str:
     """One spelling per host, so that `LOCALHOST.` is found in a list that says `localhost`."""
     return host.rstrip(".").lower()
+
+
+def url_refusal(url: str, policy: AddressPolicy) -> str | None:
+    """Why nothing may be sent to the URL: it is none, it has a credential, or the policy does not list its host."""
+    try:
+        parsed = URL(url)
+        host, port = normal_host(parsed.host or ""), parsed.port or 0
+    except ValueError:
+        return "the URL cannot be read"
+    if parsed.scheme not in ("http", "https") or not host:
+        return "the URL must begin with http:// or https:// and name a host"
+    if parsed.user is not None or parsed.password is not None:
+        return "the URL must not contain a user name or a password"
+    if not policy.permits(host, port):
+        return "the workspace's `outgoing.webhooks` does not list this host"
+    return None
 
 
 def is_public(address: str) -> bool:

@@ -16,7 +16,7 @@ from app.core import json
 from app.core.schemas import SchemaRegistry, Validator
 from app.workspace.agents import AgentCompiler
 from app.workspace.catalog import KindCatalog
-from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
+from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkflow, CompiledWorkspace, Named
 from app.workspace.cycle_workflows import with_cycles
 from app.workspace.cycles import CycleCompiler
 from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
@@ -211,6 +211,23 @@ def _tools(index: Index, files: WorkspaceFiles) -> Mapping[str, CompiledTool]:
     return MappingProxyType(tools)
 
 
+def _check_schedule_inputs(
+    index: Index, tools: Mapping[str, CompiledTool], workflows: Mapping[str, CompiledWorkflow], report: Report
+) -> None:
+    """A run that its workflow or tool would refuse each time it is due is refused here, once."""
+    for document in index.good("Schedule"):
+        target = spec_of(document, ScheduleSpec).run
+        named: CompiledTool | CompiledWorkflow | None = tools.get(target.tool or "") or workflows.get(
+            target.workflow or ""
+        )
+        validator = None if named is None else named.input_validator
+        for issue in () if validator is None else validator.issues(target.input, show_keys=True)[:1]:
+            what = "tool" if target.tool is not None else "workflow"
+            message = f"the input breaks the schema of the {what}: {issue.path or '/'}: {issue.message}"
+            path = ("spec", "run", "input")
+            report.error("VALUE_INVALID", document.place, path, message, expected=f"the `input` of the {what}")
+
+
 def _default_agent(runtime: ParsedDocument | None, agents: Mapping[str, Any]) -> str | None:
     """As `CompiledWorkspace.default_agent` has it, before there is one."""
     named = None if runtime is None else spec_of(runtime, RuntimeSpec).default_agent
@@ -236,6 +253,8 @@ def _assemble(
     runtime = next(index.good("Runtime"), None)
     default = _default_agent(runtime, agents)
     units = CycleCompiler(index, report, agents, roles, default, cache.schemas, cache.validator).compile()
+    tools = _tools(index, files)
+    _check_schedule_inputs(index, tools, workflows, report)
     if report.failed or runtime is None:
         return None
     return CompiledWorkspace(
@@ -244,7 +263,7 @@ def _assemble(
         runtime=spec_of(runtime, RuntimeSpec),
         agents=agents,
         models=MappingProxyType(models),
-        tools=_tools(index, files),
+        tools=tools,
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
         workflows=with_cycles(workflows, units),

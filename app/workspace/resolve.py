@@ -3,12 +3,16 @@
 Everything a document names must be there, be possible, and not lead back to itself.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
+from app.core.clock import is_spelled, ms_of
+from app.events.webhook_types import WEBHOOK_EVENTS, WEBHOOK_TYPES, matches_nothing
+from app.outside.addresses import AddressPolicy, url_refusal
 from app.workspace.arguments import Arguments, check_signature, check_uses
 from app.workspace.catalog import KindCatalog
 from app.workspace.diagnostics import DocPath, dotted
@@ -33,7 +37,10 @@ from app.workspace.trace_fields import traceable_fields
 SpecT = TypeVar("SpecT")
 
 _NEEDS_HOSTS = "http_fetch"
-_CRON_FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_CRON_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 7, _WEEKDAYS))
+"""The lowest and the highest number of each field, and the names of its numbers from the lowest on."""
 
 
 def spec_of(document: ParsedDocument, kind: type[SpecT]) -> SpecT:
@@ -301,6 +308,15 @@ class Resolver:
             hint = "write `outgoing: {webhooks: [hooks.example.com]}` into the Runtime's spec"
             expected = "`outgoing.webhooks`"
             self.report.error("FIELD_MISSING", place, ("spec", "url"), message, expected=expected, hint=hint)
+        elif (refused := url_refusal(spec.url, AddressPolicy(only=frozenset(hosts)))) is not None:
+            expected = "a URL on one of the hosts that the Runtime's `outgoing.webhooks` lists"
+            self.report.error("VALUE_NOT_ALLOWED", place, ("spec", "url"), refused, expected=expected)
+        for number, pattern in enumerate(spec.events):
+            if matches_nothing(pattern):
+                nearest = did_you_mean(self.report.suggest.nearest(pattern, WEBHOOK_TYPES))
+                message = f"webhooks are not sent events of the type {pattern!r}"
+                path = ("spec", "events", number)
+                self.report.error("VALUE_NOT_ALLOWED", place, path, message, expected=WEBHOOK_EVENTS, hint=nearest)
 
     def _schedule(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, ScheduleSpec), document.place
@@ -376,7 +392,7 @@ def schedule_issues(spec: ScheduleSpec) -> list[tuple[str, str, str]]:
     """(field, what is wrong, what is expected) of a schedule whose times cannot be found."""
     found: list[tuple[str, str, str]] = []
     if spec.cron is not None and not (is_cron(spec.cron) and _has_times(spec.cron)):
-        found.append(("cron", "the cron line cannot be read", "minute hour day month weekday"))
+        found.append(("cron", "the cron line cannot be read, or is never due", "minute hour day month weekday"))
     try:
         ZoneInfo(spec.timezone)
     except (ValueError, OSError, KeyError):
@@ -397,16 +413,23 @@ def _has_times(cron: str) -> bool:
 
 def _is_moment(text: str) -> bool:
     try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
+        return datetime.fromisoformat(text).tzinfo is not None and is_spelled(ms_of(text))
+    except (ValueError, OverflowError):
         return False
 
 
 def is_cron(text: str) -> bool:
     fields = text.split()
     return len(fields) == 5 and all(
-        _is_cron_field(field, low, high) for field, (low, high) in zip(fields, _CRON_FIELDS, strict=True)
+        _is_cron_field(_numbered(field, names, low), low, high)
+        for field, (low, high, names) in zip(fields, _CRON_FIELDS, strict=True)
     )
+
+
+def _numbered(field: str, names: Sequence[str], low: int) -> str:
+    """The field with numbers in place of names, which may be in either case."""
+    numbers = {name: str(number) for number, name in enumerate(names, low)}
+    return re.sub("[A-Za-z]+", lambda name: numbers.get(name[0].upper(), name[0]), field)
 
 
 def _is_cron_field(field: str, low: int, high: int) -> bool:

@@ -1,5 +1,6 @@
 """What `holdfast serve` prints names only what the loaded workspace has."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,4 +42,5 @@ def test_the_banner_names_agents_of_the_loaded_workspace(tmp_path: Path) -> None
         assert process.stdout is not None
         process.stdout.close()
     assert 'holdfast run clerk "hello"' in banner and '"agent": "clerk"' in banner and 'model "clerk"' in banner
+    assert re.search(r"^  console +http://127\.0\.0\.1:\d+/ ", banner, re.MULTILINE), banner
     assert "assistant" not in banner

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is 
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("extensions")
     shutil.copytree(ROOT / "workspaces" / "supervised", folder / "ws")
+    (folder / "ws/extensions/broken").mkdir()
+    (folder / "ws/extensions/broken/extension.manifest.json").write_text("{")
     server = ServerProcess.start(folder / "data", workspace=folder / "ws")
     yield server
     server.stop()
@@ -28,6 +30,8 @@ def test_extensions_are_listed_and_loaded_again_or_kept(holdfast: Holdfast, serv
     here = ["--data-dir", str(server.data_dir)]
     listed = holdfast("extensions", "list", *here)
     assert listed.exit_code == 0 and "supervisor" in listed.stdout and "accepted (enforced)" in listed.stdout
+    assert "broken was not loaded: the manifest is not readable JSON (invalid_manifest)" in listed.output
+    shutil.rmtree(server.data_dir.parent / "ws/extensions/broken")
     assert [one["agentId"] for one in json.loads(holdfast("extensions", "list", "--json", *here).stdout)] == [
         "supervisor"
     ]
@@ -37,4 +41,5 @@ def test_extensions_are_listed_and_loaded_again_or_kept(holdfast: Holdfast, serv
     manifest.write_text("{}")
     failed = holdfast("extensions", "reload", *here)
     assert failed.exit_code == 1 and "(invalid_manifest)" in failed.output, failed.output
+    assert "Correct the request as the message says." in failed.output
     assert "supervisor" in holdfast("extensions", "list", *here).stdout, "the old set is kept"

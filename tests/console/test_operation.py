@@ -12,6 +12,12 @@ from playwright.sync_api import expect
 from tests.console.pages import ConsolePage
 from tests.console.test_runs_and_inbox import submit
 
+_DELIVERED = """async (webhook) => {
+  const listed = await (await fetch(`/api/webhooks/${webhook}/deliveries`)).json();
+  return listed.items.some((one) => one.status === "delivered");
+}"""
+"""The page lists what was sent when it is asked, and a webhook is sent to after its run has ended."""
+
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[bytes], threading.Semaphore]]:
@@ -46,13 +52,21 @@ def test_a_webhook_is_made_its_deliveries_are_shown_and_one_is_repeated(
     page = console.page
     with receiver() as (url, got, arrived):
         console.visit("operate/webhooks")
+        page.get_by_label("Address").fill("https://elsewhere.example.net/hook")
+        page.get_by_label("Events").fill("runtime.request.complete")
+        console.button("Create a webhook").click()
+        expect(page.get_by_text("/events/0 webhooks are not sent events of this type")).to_be_visible()
+        assert "`issues`" not in page.inner_text("body")
+        console.errors.clear()  # the browser notes each refusal
         page.get_by_label("Address").fill(url)
         page.get_by_label("Events").fill("runtime.request.completed")
         console.button("Create a webhook").click()
         expect(page.get_by_text("shown only now")).to_be_visible()
         console.button("I have kept it").click()
         submit(api, "deliver this")
-        assert arrived.acquire(timeout=30)  # an empty list does not look again by itself
+        assert arrived.acquire(timeout=30)
+        made = next(one["id"] for one in api.get("/api/webhooks").json()["items"] if one["url"] == url)
+        page.wait_for_function(_DELIVERED, arg=made)  # an empty list does not look again by itself
         console.button("Deliveries").click()
         deliveries = page.get_by_role("region", name="Deliveries")
         expect(deliveries).to_contain_text("runtime.request.completed")
@@ -69,8 +83,12 @@ def test_a_webhook_is_made_its_deliveries_are_shown_and_one_is_repeated(
 
 @pytest.mark.requirement("PX-6")
 def test_a_schedule_shows_its_next_firings_runs_now_and_pauses(console: ConsolePage, api: httpx2.Client) -> None:
+    far = {"name": "far", "spec": {"at": "2091-06-01T12:00:00Z", "run": {"agent": "echo"}}}
+    assert api.post("/api/schedules", json=far).status_code == 201
     console.visit("operate/schedules")
     page = console.page
+    expect(page.get_by_role("row").filter(has_text="far").locator("td").nth(2)).to_contain_text("2091")
+    assert api.delete("/api/schedules/far").status_code == 204
     row = page.get_by_role("row").filter(has_text="nightly")
     expect(row).to_contain_text("30 3 * * *")
     expect(row.locator("td").nth(2).locator("time").first).to_contain_text("in ")

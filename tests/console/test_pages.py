@@ -110,3 +110,13 @@ def test_keys_and_the_palette_lead_everywhere(console: ConsolePage) -> None:
     expect(page.get_by_label("Status")).to_have_value("failed")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+
+
+def test_an_address_that_cannot_be_decoded_or_found_says_so(console: ConsolePage) -> None:
+    console.visit("runs/%E0%A4%A")
+    page = console.page
+    expect(page.get_by_role("alert")).to_contain_text("There is no such run. Check the id. RUN_NOT_FOUND")
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    console.heading("Workspace")
+    console.errors.clear()  # the browser notes the 404

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.core.error_codes import CODES
+from app.core.error_codes import CODES, remedy_of
 from app.core.errors import Failure, HoldfastError
 
 
@@ -14,6 +14,11 @@ def test_exception_carries_its_failure() -> None:
     assert error.code == "STORAGE_DOWN"
     assert error.remedy == CODES["STORAGE_DOWN"].remedy
     assert str(error) == "STORAGE_DOWN: the database does not answer"
+
+
+def test_a_remedy_refers_to_a_list_of_places_only_where_there_is_one() -> None:
+    assert "`issues`" in remedy_of("INVALID_REQUEST", listed=True)
+    assert "`issues`" not in Failure("INVALID_REQUEST", "there is no message").remedy
 
 
 def test_code_that_is_not_listed_cannot_be_used() -> None:

@@ -84,6 +84,7 @@ async def test_a_cron_whose_end_has_passed_has_no_next_time(client: httpx2.Async
         {"end_time": "soon"}, {"input": None}, {"assistant_id": "nobody"}, {"on_run_completed": "burn"},
         {"enabled": "yes"}, {"metadata": {"a": "x" * 70_000}}, {"interrupt_before": ["model"]},
         {"input": {"messages": [{"role": "user", "content": "a"}, {"role": "ai", "content": "b"}]}},
+        {"end_time": "0001-01-01T00:00:00+14:00"}, {"end_time": "9999-12-31T23:59:59-14:00"},
     ],
 )  # fmt: skip
 async def test_what_can_never_be_due_or_run_is_refused(client: httpx2.AsyncClient, change: dict[str, Any]) -> None:

@@ -238,7 +238,14 @@ async def test_jobs_are_listed_by_what_they_are(settings: Settings, tmp_path: Pa
         plain = (await put(client, {}, wait=20)).json()
         assert (await client.get(f"/api/jobs/{plain['id']}")).status_code == 404
         assert (plain["priority"], one["priority"]) == (None, "background")
-        assert (await put(client, {}, attempts=21)).status_code == 400
+        for wrong in (
+            {"attempts": 21},
+            {"dedupe": "merge_duplicate"},
+            {"notBefore": "0001-01-01T00:00:00+14:00"},
+            {"notBefore": "0001-01-01T00:00:00Z"},
+            {"notBefore": "9999-12-31T23:59:59-14:00"},
+        ):
+            assert (await put(client, {}, **wrong)).status_code == 400, wrong
 
 
 async def _ended(client: httpx2.AsyncClient, job: str) -> dict[str, Any]:

@@ -293,10 +293,35 @@ async def test_schedules_are_listed_paused_resumed_run_created_and_deleted(setti
         assert (await client.delete("/api/schedules/once")).status_code == 204
 
 
-async def test_times_that_cannot_be_found_are_refused(settings: Settings, tmp_path: Path) -> None:
+async def test_a_schedule_that_could_never_run_anything_is_refused(settings: Settings, tmp_path: Path) -> None:
     async with serving(settings, tmp_path, ManualClock(1_930_000_000_000)) as (_, _worker, client):
         zone = {"cron": "* * * * *", "timezone": "X/Y"}
-        for wrong in ({"cron": "0 0 31 2 *"}, {"cron": "x"}, {"at": "tomorrow"}, zone, {}):
+        late, early = {"at": "9999-12-31T23:59:59-14:00"}, {"at": "0001-01-01T00:00:00+14:00"}
+        for wrong in ({"cron": "0 0 31 2 *"}, {"cron": "x"}, {"at": "tomorrow"}, zone, {}, late, early):
             body = {"name": "w", "spec": {**wrong, "run": {"agent": "worker"}}}
             refused = await client.post("/api/schedules", json=body)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_REQUEST"), wrong
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (400, "INVALID_REQUEST"), wrong
+            place = "timezone" if wrong is zone else next(iter(wrong), "")
+            assert [issue["path"] for issue in error["issues"]] == [f"/spec/{place}".rstrip("/")]
+            assert "Value error" not in refused.text
+        passed = {"at": "2020-01-01T00:00:00Z", "run": {"agent": "worker"}}
+        other_tenant = {"everySeconds": 60, "tenant": "other", "run": {"agent": "worker"}}
+        for spec, code in (
+            (passed, "INVALID_REQUEST"),
+            (other_tenant, "INVALID_REQUEST"),
+            ({"everySeconds": 60, "run": {"tool": "worker", "input": "text"}}, "INVALID_REQUEST"),
+            ({"everySeconds": 60, "run": {"agent": "nobody"}}, "AGENT_NOT_FOUND"),
+            ({"everySeconds": 60, "run": {"workflow": "nobody"}}, "WORKFLOW_NOT_FOUND"),
+            ({"everySeconds": 60, "run": {"tool": "nobody", "input": {}}}, "TOOL_NOT_FOUND"),
+        ):
+            refused = await client.post("/api/schedules", json={"name": "w", "spec": spec})
+            assert refused.json()["error"]["code"] == code, spec
+        # What a client chose to call its job never stands in the way of a schedule.
+        taken = await client.post("/api/runs", json={"agent": "worker", "input": "x", "jobType": "schedule:w"})
+        assert taken.json()["error"]["issues"][0]["message"].startswith("a `jobType` that begins with `schedule:`")
+        named = {"cron": "0 9 * JAN-mar MON,wed", "run": {"agent": "worker"}}
+        made = await client.post("/api/schedules", json={"name": "named", "spec": named})
+        assert made.status_code == 201 and len(made.json()["next"]) == 5
+        listed = (await client.get("/api/schedules")).json()["items"]
+        assert [one["name"] for one in listed] == ["named"]

@@ -402,6 +402,12 @@ async def test_addresses_come_from_the_workspace_only(settings: Settings, tmp_pa
             refused = await client.post("/api/webhooks", json={"url": url, "events": [ENDED]})
             assert (refused.status_code, refused.json()["error"]["code"]) == (422, "WEBHOOK_ADDRESS_REFUSED"), url
         allowed = await hook(client, "https://hooks.example.com/x", ENDED)
+        for never in ("runtime.request.complete", "runtime.model.completed", "job.*"):
+            asked = {"url": "https://hooks.example.com/x", "events": [ENDED, never]}
+            silent = await client.post("/api/webhooks", json=asked)
+            assert [one["path"] for one in silent.json()["error"]["issues"]] == ["/events/1"], never
+            changed = await client.patch(f"/api/webhooks/{allowed['id']}", json={"events": [never]})
+            assert (changed.status_code, silent.status_code) == (400, 400)
         moved = await client.patch(f"/api/webhooks/{allowed['id']}", json={"url": "https://elsewhere.org/"})
         assert moved.status_code == 422
         assert (await client.delete(f"/api/webhooks/{allowed['id']}")).status_code == 204

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from app.core import json
-from app.core.error_codes import CODES
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.protocols.dialects.retry_after import wait_seconds
@@ -90,7 +89,7 @@ def failure_data(failure: Failure, more: Mapping[str, Any] | None = None, status
     """What an error's `data` says of a failure of ours, which has this status over HTTP."""
     waits = wait_seconds(failure, status)
     said = {} if waits is None else {"retryAfter": waits}
-    return {"code": failure.code, "remedy": CODES[failure.code].remedy, **said, **(more or {})}
+    return {"code": failure.code, "remedy": failure.remedy, **said, **(more or {})}
 
 
 def sse_message(message: JsonObject, event_id: str | None = None) -> bytes:

@@ -59,6 +59,8 @@ class SegmentReading:
         self._inner: set[str] = set()
         """Messages of a backend's inner voices, which are no part of the answer."""
         self._unsettled: set[str] = set()
+        self._places: dict[str, int] = {}
+        """Of the client's calls in the model's answer: they are made in parallel, and shown in that order."""
         self._one_by_one = False
         """Whether calls of one message pause the run one after the other."""
         self._raised: list[ClientCall] = []
@@ -174,7 +176,8 @@ class SegmentReading:
 
     def _answered(self, _event: Event, payload: Payload) -> None:
         calls = payload["toolCalls"]
-        self._unsettled = {call["id"] for call in calls if call["name"] in self._client_tools}
+        self._places = {call["id"]: n for n, call in enumerate(calls) if call["name"] in self._client_tools}
+        self._unsettled = set(self._places)
         if not self._here:
             return
         self.tokens.add(payload["usage"])
@@ -231,7 +234,8 @@ class SegmentReading:
         self._unsettled.discard(call_id)
         if not self._raised or (self._unsettled and not self._one_by_one):
             return
-        calls, self._raised = self._raised, []
+        calls = sorted(self._raised, key=lambda call: self._places.get(call.id, len(self._places)))
+        self._raised = []
         self.paused_at |= {call.id: self._at for call in calls}
         if self._here:
             self.ended = True

@@ -61,7 +61,7 @@ def _issue(kind: str, place: Sequence[str | int], message: str, model: type[Base
     if kind == "extra_forbidden":
         inner = _model_at(model, place[:-1])
         return Issue(path, unknown_name(str(place[-1]), () if inner is None else _names(inner)))
-    return Issue(path, message)
+    return Issue(path, message.removeprefix("Value error, ") if kind == "value_error" else message)
 
 
 def _model_at(model: type[BaseModel], place: Sequence[str | int]) -> type[BaseModel] | None:

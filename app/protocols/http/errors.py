@@ -16,7 +16,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from app.core import json
-from app.core.error_codes import CODES
+from app.core.error_codes import remedy_of
 from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
 from app.protocols.auth.shown import BROWSER_PATHS
@@ -173,7 +173,7 @@ def native(failure: Failure, status: int, issues: list[Issue], more: dict[str, A
     error: dict[str, Any] = {
         "code": failure.code,
         "message": failure.message,
-        "remedy": CODES[failure.code].remedy,
+        "remedy": remedy_of(failure.code, listed=bool(issues)),
     }
     if issues:
         error["issues"] = _issues(issues)
@@ -320,7 +320,8 @@ def install(app: FastAPI) -> None:
             refused.headers.update(error.headers or {})  # the framework knows which methods there are
             return refused
         if error.status_code == 404:
-            return answer(Failure("NOT_FOUND", "there is no route with this path"), path=path)
+            more = {"remedy": "See /docs for the paths of this server."}
+            return answer(Failure("NOT_FOUND", "there is no route with this path"), more=more, path=path)
         return answer(Failure("INVALID_REQUEST", "the request cannot be read"), path=path)
 
     @app.exception_handler(Exception)

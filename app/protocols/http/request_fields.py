@@ -4,11 +4,13 @@ Input and metadata are checked by hand: a union that tries every kind on every e
 than the rest of the request. Values come from our JSON parser, so keys are strings and nothing else can occur.
 """
 
+from datetime import datetime
 from typing import Annotated, Any, Final
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, Field, PlainValidator, WithJsonSchema
 
 from app.core import json
+from app.core.clock import is_spelled
 
 MAX_INPUT_ITEMS: Final = 10_000
 MAX_KEYS: Final = 256
@@ -58,6 +60,14 @@ def _refused(wrong: str | None, value: Any) -> Any:
 
 _OBJECT: Final = {"type": "object", "additionalProperties": True}
 
+
+def _moment(given: datetime) -> datetime:
+    if not is_spelled(round(given.timestamp() * 1000)):
+        raise ValueError("must be a time from 1970 to 9999")
+    return given
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
 RunInput = Annotated[
     str | dict[str, Any] | list[dict[str, Any]],
     PlainValidator(_input),

@@ -9,10 +9,12 @@ from pydantic import Field, ValidationError
 from app.core import json
 from app.core.clock import iso
 from app.core.errors import Failure
+from app.core.schemas import Issue
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
+from app.protocols.http.body_issues import problem_of
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
@@ -41,16 +43,25 @@ def _ok(answer: Any) -> Any:
 
 def _document(given: dict[str, Any], tenant: str) -> dict[str, Any]:
     """The spec as it is stored, if it is a valid one."""
+    if "tenant" in given:
+        raise _invalid([Issue("/tenant", "is the tenant of the key that creates the schedule; leave it out")])
     document = {**given, "tenant": tenant}
     try:
         spec = ScheduleSpec.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "spec"
-        raise HttpProblem(Failure("INVALID_REQUEST", f"spec is invalid at {where}: {first['msg']}")) from None
-    for field, message, expected in schedule_issues(spec):
-        raise HttpProblem(Failure("INVALID_REQUEST", f"spec.{field}: {message}; expected {expected}"))
+        raise _invalid(problem_of(error, ScheduleSpec).issues or []) from None
+    wrong = [
+        Issue(f"/{field}", f"{message}; expected {expected}") for field, message, expected in schedule_issues(spec)
+    ]
+    if wrong:
+        raise _invalid(wrong)
     return document
+
+
+def _invalid(issues: list[Issue]) -> HttpProblem:
+    """`issues` of the spec, at their place in the body."""
+    placed = [Issue(f"/spec{issue.path}".rstrip("/"), issue.message) for issue in issues]
+    return HttpProblem(Failure("INVALID_REQUEST", "the spec of the schedule is invalid"), placed)
 
 
 def routes(server: ServerContext) -> APIRouter:
@@ -71,7 +82,16 @@ def _add_keeping(router: APIRouter, desk: ScheduleDesk) -> None:
         response_model=shapes.ScheduleShape,
         summary="Create a schedule",
         openapi_extra=takes(CreateSchedule),
-        responses=may_answer("SCHEDULE_EXISTS", "SCHEDULE_LIMIT", "STORAGE_FULL"),
+        responses=may_answer(
+            "SCHEDULE_EXISTS",
+            "SCHEDULE_LIMIT",
+            "AGENT_NOT_FOUND",
+            "WORKFLOW_NOT_FOUND",
+            "WORKFLOW_INPUT_INVALID",
+            "TOOL_NOT_FOUND",
+            "BACKEND_NOT_AVAILABLE",
+            "STORAGE_FULL",
+        ),
     )
     async def create(request: HttpRequest, caller: Caller) -> Response:
         body, _ = await read_model(request, CreateSchedule)

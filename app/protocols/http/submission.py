@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import Depends, Header, Query, Response
 from fastapi import Request as HttpRequest
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from app.core.errors import Failure
@@ -27,12 +27,12 @@ from app.protocols.http.documents import SSE
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
-from app.protocols.http.request_fields import Labels, Metadata
+from app.protocols.http.request_fields import Labels, Metadata, Moment
 from app.protocols.http.run_parameters import NamedTool, RunParameters, ToolChoice
 from app.protocols.http.sse import Ending, LastFrame, event_stream
 from app.protocols.wire.sse import OneFrame, named_frame
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.submission import JobRequest, Submission, Taken
+from app.runtime.intake.submission import SCHEDULED, JobRequest, Submission, Taken
 from app.views.run import Run, run_json
 
 Wait = Annotated[float | None, Query(ge=0, le=300, description="seconds to wait for the run's end")]
@@ -129,7 +129,7 @@ class JobFields(Request):
     priority: Literal["interactive", "background"] | None = Field(
         None, description="background runs let interactive ones of their tenant go first"
     )
-    not_before: AwareDatetime | None = Field(None, description="no attempt begins before this time")
+    not_before: Moment | None = Field(None, description="no attempt begins before this time")
     attempts: int | None = Field(
         None, ge=1, le=MAX_ATTEMPTS, description="how often it is tried when it fails with a retryable error"
     )
@@ -156,6 +156,15 @@ class JobFields(Request):
     def _has_a_line(self) -> Self:
         if self.serial and self.project_id is None:
             raise ValueError("a serial job needs `projectId`, whose other jobs it waits for")
+        return self
+
+    @model_validator(mode="after")
+    def _is_its_own(self) -> Self:
+        if self.dedupe is not None and self.dedupe_key is None:
+            raise ValueError("`dedupe` says how `dedupeKey` counts, and there is none")
+        if self.job_type is not None and self.job_type.startswith(SCHEDULED):
+            # A schedule counts the jobs of its type as its own runs, and would wait for this one or cancel it.
+            raise ValueError(f"a `jobType` that begins with `{SCHEDULED}` belongs to a schedule")
         return self
 
     def job(self) -> JobRequest | None:

@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from app.core.errors import Failure
+from app.events.webhook_types import WEBHOOK_EVENTS, matches_nothing
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
@@ -20,7 +21,14 @@ from app.protocols.http.request_fields import Labels
 from app.protocols.http.submission import Request
 from app.views.webhook import delivery_json, webhook_json
 
-_Pattern = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.*?]+$")]
+
+def _sent(pattern: str) -> str:
+    if matches_nothing(pattern):
+        raise ValueError(f"webhooks are not sent events of this type; there are {WEBHOOK_EVENTS}")
+    return pattern
+
+
+_Pattern = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.*?]+$"), AfterValidator(_sent)]
 _Events = Annotated[list[_Pattern], Field(max_length=50, description="types, or patterns such as `runtime.job.*`")]
 _Agents = Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
 _Url = Annotated[str, Field(min_length=1, max_length=2000)]

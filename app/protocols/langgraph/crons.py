@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from app.core import json
-from app.core.clock import iso
+from app.core.clock import is_spelled, iso
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.principal import Principal
@@ -161,9 +161,12 @@ def _moment(body: JsonObject, name: str) -> int | None:
         return None
     try:
         found = datetime.fromisoformat(given)
-    except ValueError:
-        raise Declined(f"{name} must be a time in ISO 8601.") from None
-    return round((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)
+        moment = round((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        moment = -1
+    if not is_spelled(moment):
+        raise Declined(f"{name} must be a time in ISO 8601, from 1970 to 9999.")
+    return moment
 
 
 async def _existing(server: ServerContext, caller: Principal, name: str) -> Schedule:

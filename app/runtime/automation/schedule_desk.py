@@ -23,7 +23,7 @@ from app.runtime.automation.due_times import due_after, due_between, next_due
 from app.runtime.intake.ledger import Ledger
 from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.submission import JobRequest, Submission, Taken
+from app.runtime.intake.submission import SCHEDULED, JobRequest, Submission, Taken
 from app.views.ports import JobFilter, Reader
 from app.views.run import Run
 from app.views.schedule import ScheduledWith, Schedules, ScheduleState
@@ -202,7 +202,10 @@ class ScheduleDesk:
     async def create(
         self, who: Principal, name: str, document: Mapping[str, Any], attached: ScheduledWith | None = None
     ) -> Failure | None:
-        """`document` is a valid spec."""
+        """`document` is a valid spec; one that could never run anything is refused."""
+        refused = await self._refusal(document)
+        if refused is not None:
+            return refused
         existing = await self._all()
         if any((one.tenant, one.name) == (who.tenant, name) for one in existing):
             return Failure("SCHEDULE_EXISTS", "there is a schedule with this name already")
@@ -224,6 +227,9 @@ class ScheduleDesk:
             return _unknown()
         if found.declared:
             return _declared()
+        refused = await self._refusal(document)
+        if refused is not None:
+            return refused
         await self._changed(who, name, "changed", json.dumps({**document, "tenant": who.tenant}), attached)
         return None
 
@@ -258,6 +264,15 @@ class ScheduleDesk:
         return [due for due in found if due <= _until(schedule)]
 
     # -- within ------------------------------------------------------------------------------------------
+
+    async def _refusal(self, document: Mapping[str, Any]) -> Failure | None:
+        """Why a schedule of this spec would never run anything. What the workspace declares is checked with it."""
+        spec = ScheduleSpec.model_validate_json(json.dumps(dict(document)))
+        if spec.at is not None and next(due_after(spec, self._clock.now_ms()), None) is None:
+            return Failure("INVALID_REQUEST", "spec.at: the time has passed, so the schedule would never be due")
+        target = spec.run
+        wanted = Submission(agent=target.agent, workflow=target.workflow, tool=target.tool, input=target.input)
+        return await self._client.refusal(wanted)
 
     async def _all(self) -> list[Schedule]:
         """Those of the workspace, and those that clients made."""
@@ -311,7 +326,7 @@ def _place(schedule: Schedule) -> tuple[str, str]:
 
 
 def _job_type(name: str) -> str:
-    return f"schedule:{name}"
+    return f"{SCHEDULED}{name}"
 
 
 def _until(schedule: Schedule) -> float:

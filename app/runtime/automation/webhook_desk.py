@@ -18,10 +18,10 @@ from app.core.principal import Principal
 from app.core.signing import Signer
 from app.events.catalog.ledger import WebhookChanged
 from app.events.ports import Refused, WebhookStored
-from app.outside.addresses import AddressPolicy, normal_host
+from app.events.webhook_types import WEBHOOK_TYPES
+from app.outside.addresses import AddressPolicy, url_refusal
 from app.runtime.automation.follower import LogFollower
 from app.runtime.automation.webhook_signature import new_secret
-from app.runtime.automation.webhook_types import WEBHOOK_TYPES
 from app.runtime.intake.ledger import Ledger
 from app.views.push_config import is_push
 from app.views.webhook import OF_RUNS, Delivery, Webhook, Webhooks, is_address
@@ -235,16 +235,8 @@ class WebhookDesk:
         return found[0]
 
     def _check(self, webhook: Webhook) -> Failure | None:
-        try:
-            url = URL(webhook.url)
-            host, port = normal_host(url.host or ""), url.port or 0
-        except ValueError:
-            return Failure("WEBHOOK_ADDRESS_REFUSED", "the URL cannot be read")
-        if url.scheme not in ("http", "https") or not host or url.user is not None:
-            return Failure("WEBHOOK_ADDRESS_REFUSED", "the URL must begin with http:// or https:// and name a host")
-        if not self.policy().permits(host, port):
-            return Failure("WEBHOOK_ADDRESS_REFUSED", "the workspace's `outgoing.webhooks` does not list this host")
-        return None
+        refused = url_refusal(webhook.url, self.policy())
+        return None if refused is None else Failure("WEBHOOK_ADDRESS_REFUSED", refused)
 
     async def _store(
         self,

@@ -18,12 +18,12 @@ from app.core.errors import HoldfastError
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.ports import StoreError
+from app.events.webhook_types import WEBHOOK_TYPES
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest
 from app.runtime.automation.follower import LEASE_SECONDS, LogFollower
 from app.runtime.automation.push_desk import Parcel, PushDesk
 from app.runtime.automation.webhook_desk import WebhookDesk
 from app.runtime.automation.webhook_signature import signed_headers
-from app.runtime.automation.webhook_types import WEBHOOK_TYPES
 from app.views.ports import Reader
 from app.views.push_config import is_push
 from app.views.run import Run, run_json

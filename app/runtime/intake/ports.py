@@ -7,6 +7,7 @@ replaced without the others.
 import asyncio
 from typing import Protocol
 
+from app.core.errors import Failure
 from app.core.principal import Principal
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission, Taken
@@ -20,6 +21,10 @@ class RunClient(Protocol):
 
     async def enqueue(self, who: Principal, submission: Submission) -> Taken | Rejected:
         """As `submit`, and whether the run was accepted now or earlier, under the same key."""
+        ...
+
+    async def refusal(self, submission: Submission) -> Failure | None:
+        """Why the workspace in force could not run it, if so. Records nothing."""
         ...
 
 

@@ -66,6 +66,10 @@ class Service:
         answer = await self.enqueue(who, submission)
         return answer if isinstance(answer, Rejected) else answer.run
 
+    async def refusal(self, submission: Submission) -> Failure | None:
+        """Why the workspace in force could not run it, if so. Records nothing."""
+        return check_submission(submission, await self._workspaces.for_new_run(), self._backends)
+
     async def enqueue(self, who: Principal, submission: Submission) -> Taken | Rejected:
         """As `submit`, and whether the run was accepted now or earlier, under the same key."""
         workspace = submission.workspace or await self._workspaces.for_new_run()

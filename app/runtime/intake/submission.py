@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from app.core.value import value
 from app.events import ports
@@ -14,6 +14,8 @@ from app.views.run import Run
 from app.workspace.compiled import CompiledWorkspace
 
 Busy = Literal["enqueue", "reject", "interrupt", "rollback"]
+SCHEDULED: Final = "schedule:"
+"""The type of a schedule's jobs, followed by its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,8 @@ class ScheduleTarget(Spec):
     def _one_target(self) -> Self:
         if sum(target is not None for target in (self.agent, self.workflow, self.tool)) != 1:
             raise ValueError("a schedule runs one of agent, workflow or tool")
+        if self.tool is not None and isinstance(self.input, str):
+            raise ValueError("the `input` of a tool is an object that holds its arguments")
         return self
 
 

@@ -9,7 +9,13 @@ from tests.workspace.broken.case import (
     model,
     tool,
 )
-from tests.workspace.building import document
+from tests.workspace.building import RUNTIME, document
+
+
+def _webhook(spec: str) -> dict[str, str]:
+    hosts = RUNTIME + "  outgoing: {webhooks: [hooks.example.com]}\n"
+    return {"runtime.yaml": hosts, "h.yaml": document("Webhook", "h", spec + "\nsecret: ${env:API_KEY}")}
+
 
 KINDS = [
     Case("an unknown backend", "BACKEND_UNKNOWN", A, 6, agent("backend: nativ\nmodel: main")),
@@ -186,6 +192,46 @@ KINDS = [
         "s.yaml",
         7,
         {"s.yaml": document("Schedule", "s", 'cron: "0 9 * * 1-5"\ntimezone: Mars/Base\nrun: {agent: helper}')},
+    ),
+    Case(
+        "a time after the year 9999, which nothing can show",
+        "SCHEDULE_INVALID",
+        "s.yaml",
+        6,
+        {"s.yaml": document("Schedule", "s", 'at: "9999-12-31T23:59:59-14:00"\nrun: {agent: helper}')},
+    ),
+    Case(
+        "a schedule of a tool with a text as its input",
+        "FIELD_CONFLICT",
+        "s.yaml",
+        7,
+        {"s.yaml": document("Schedule", "s", "everySeconds: 60\nrun: {tool: echo, input: hello}")},
+    ),
+    Case(
+        "a schedule whose input its workflow refuses",
+        "VALUE_INVALID",
+        "s.yaml",
+        7,
+        {
+            "s.yaml": document("Schedule", "s", "everySeconds: 60\nrun: {workflow: w, input: {b: 1}}"),
+            "w.yaml": document(
+                "Workflow", "w", "input: {type: object, required: [a]}\nnodes: [{id: n, ref: tools.echo}]"
+            ),
+        },
+    ),
+    Case(
+        "a webhook for events that no webhook is sent",
+        "VALUE_NOT_ALLOWED",
+        "h.yaml",
+        7,
+        _webhook("url: https://hooks.example.com/x\nevents: [runtime.request.complete]"),
+    ),
+    Case(
+        "a webhook at a host that the Runtime does not list",
+        "VALUE_NOT_ALLOWED",
+        "h.yaml",
+        6,
+        _webhook("url: https://elsewhere.example.net/x\nevents: [runtime.job.*]"),
     ),
     Case(
         "a schedule of an unknown agent",

@@ -55,10 +55,16 @@ export const patch = (path, body) => json("PATCH", path, { body });
 export const remove = (path, query) => json("DELETE", path, { query });
 export const text = async (path, query) => (await request("GET", path, { query })).text();
 
+function sentence(said) {
+  const text = said.trim();
+  return text && text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
+}
+
+// What is wrong where, if the server lists it; else what happened and what to do.
 export function explain(error) {
-  return error instanceof ApiError
-    ? [error.message, error.remedy].filter(Boolean).join(" ")
-    : String(error?.message ?? error);
+  if (!(error instanceof ApiError)) return String(error?.message ?? error);
+  const places = error.issues.map((one) => sentence(`${one.path} ${one.message}`));
+  return [sentence(error.message), ...(places.length ? places : [sentence(error.remedy)])].filter(Boolean).join(" ");
 }
 
 // For buttons: what fails is shown, and gives undefined.

@@ -10,6 +10,7 @@ const short = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",
   minute: "2-digit",
 });
+const dated = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
 const whole = new Intl.NumberFormat();
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
@@ -32,7 +33,10 @@ export function ago(at, current = Date.now()) {
           : size < 604800
             ? `${Math.floor(size / 86400)} d`
             : null;
-  if (said === null) return short.format(new Date(at));
+  if (said === null) {
+    const sameYear = new Date(at).getFullYear() === new Date(current).getFullYear();
+    return (sameYear ? short : dated).format(new Date(at));
+  }
   return ahead ? `in ${said}` : `${said} ago`;
 }
 

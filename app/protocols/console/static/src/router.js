@@ -1,10 +1,19 @@
 // Routes in the fragment of the address: #/runs/run_1/timeline?at=7. A page's filters live there, so links keep them.
 import { signal } from "./html.js";
 
+// What cannot be decoded was not made by `link`, and is looked for as it stands.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function read() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   return {
-    parts: path.split("/").filter(Boolean).map(decodeURIComponent),
+    parts: path.split("/").filter(Boolean).map(decoded),
     query: Object.fromEntries(new URLSearchParams(query ?? "")),
   };
 }

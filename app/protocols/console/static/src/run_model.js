@@ -78,6 +78,7 @@ export class RunModel {
       found = this.item("message", event, {
         text: "",
         reasoning: "",
+        runId: event.runId,
         open: true,
         abandoned: false,
         model: null,
@@ -123,7 +124,7 @@ function workflow(model, event, payload, at) {
     text: `workflow ${last}${name ? `: ${name}` : ""}`,
     tone: last === "aborted" || last === "blocked" ? "bad" : "",
   });
-  const span = model.span("gate", `${last} ${name}`, event, at, 0);
+  const span = model.span("workflow", `${last} ${name}`.trim(), event, at, 0);
   span.end = at;
 }
 
@@ -224,7 +225,8 @@ const FOLDS = {
       call.output = signal.output ?? signal.text;
       call.state = "done";
     } else if (signal.phase === "agent.node.completed" || signal.phase === "agent.node.started") {
-      model.item("line", event, { text: `${signal.phase.slice(6)} ${signal.node ?? signal.nodeId ?? ""}` });
+      const state = signal.phase.split(".").at(-1);
+      model.item("line", event, { text: `step ${signal.node ?? signal.nodeId ?? ""} ${state}` });
     }
   },
   "runtime.tool.guarded": (model, event, payload, at, depth) => {
@@ -330,8 +332,10 @@ for (const [type, status] of Object.entries(TERMINAL)) {
       span.end = at;
       span.failed = status === "failed";
     }
-    if (event.runId !== model.rootId) return;
-    for (const message of model.messages.values()) message.open = false;
+    const isRoot = event.runId === model.rootId;
+    for (const message of model.messages.values())
+      if (isRoot || message.runId === event.runId) message.open = false;
+    if (!isRoot) return;
     model.status = status;
     model.endedAt = at;
     if (status === "failed") model.item("error", event, { error: payload.error });

@@ -43,9 +43,10 @@ function Jobs() {
     "Job", "Input", "Attempt", "Priority", "Next attempt", "Created", ""]}
     teach=${html`<p>A job is a run on the queue with a priority, attempts and a key against duplicates: <code>POST
       /api/runs</code> with <code>priority</code>, <code>attempts</code> or <code>dedupeKey</code>.</p>`}
-    row=${(job, reload) => html`<td><${Status} value=${job.status} /></td><td><a href=${link("runs", job.id)}>
-      ${nameOf(job)}</a></td><td>${oneLine(job.input, 80)}</td><td>${job.attempt} of ${job.maxAttempts}</td><td>
-      ${job.priority}</td><td><${Time} at=${job.nextAttemptAt} /></td><td><${Time} at=${job.createdAt} /></td><td>
+    row=${(job, reload) => html`<td><${Status} value=${job.status} /></td><td class="nowrap"><a
+      href=${link("runs", job.id)}>${nameOf(job)}</a></td><td>${oneLine(job.input, 80)}</td>
+      <td>${job.attempt} of ${job.maxAttempts}</td><td class="nowrap">${job.priority}</td>
+      <td><${Time} at=${job.nextAttemptAt} /></td><td><${Time} at=${job.createdAt} /></td><td>
       ${["queued", "running", "waiting"].includes(job.status) && may("runs:write") && html`<button
       class="button small danger" onClick=${() => attempt(() =>
       post(`/api/jobs/${encodeURIComponent(job.id)}/cancel`), "Cancelling.").then(reload)}>Cancel</button>`}
@@ -74,7 +75,8 @@ function Schedules() {
         )}</td><td>${one.lastRunId ? html`<a href=${link("runs", one.lastRunId)}>
           <${Time} at=${one.lastDueAt} /></a>` : "–"}</td><td>
           ${one.paused || !one.enabled ? html`<span class="chip warn">${one.paused ? "paused" : "off"}
-          </span>` : html`<span class="chip ok">active</span>`}</td>
+          </span>` : one.next.length ? html`<span class="chip ok">active</span>` : html`<span
+          class="chip">ended</span>`}</td>
       <td class="nowrap">${may("schedules:manage") && html`<button class="button small" onClick=${() => act(one,
         "run", "Submitted.", reload)}>Run now</button> <button class="button small" onClick=${() => act(one,
         one.paused ? "resume" : "pause", one.paused ? "Resumed." : "Paused.", reload)}>

@@ -1,5 +1,6 @@
 """The events that webhooks can be sent: a run ended, something waits for a person, jobs, workflows."""
 
+from fnmatch import fnmatchcase
 from typing import Final
 
 from app.events.catalog import EVENTS, interrupt, request
@@ -13,3 +14,13 @@ WEBHOOK_TYPES: Final = frozenset(
         *(name for name in EVENTS if name.startswith(("runtime.job.", "runtime.workflow."))),
     }
 )
+WEBHOOK_EVENTS: Final = (
+    "runtime.request.completed, failed or cancelled; runtime.interrupt.raised, resolved or expired; runtime.job.*; "
+    "runtime.workflow.*"
+)
+"""The same, for people."""
+
+
+def matches_nothing(pattern: str) -> bool:
+    """Whether a webhook that asks for these types would never be sent anything."""
+    return not any(fnmatchcase(one, pattern) for one in WEBHOOK_TYPES)

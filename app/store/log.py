@@ -33,6 +33,8 @@ from app.store.waiting import WaitingCommand, merge
 
 MAX_BATCH_EVENTS: Final = 2000
 """Bounds how long one transaction takes; what is over waits for the next."""
+GATHERING_TURNS: Final = 4
+"""Of the event loop, at most, in which commands are gathered before a commit, as long as each brings more."""
 MAX_HOT_THREADS: Final = 4096
 PROBE_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 1.0
@@ -74,6 +76,7 @@ class Log:
         self._room.set()
         self._parked = ParkedCommands[WaitingCommand]()
         self._hot = RecentDict[tuple[str, str], ThreadHead](MAX_HOT_THREADS)
+        self._accepted = 0
         self._turn = 0
         self._after_others = 0
         self._down: StoreError | None = None
@@ -123,6 +126,7 @@ class Log:
         return await self._accept(command)
 
     def _accept(self, command: Command) -> "asyncio.Future[Answer]":
+        self._accepted += 1
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         thread = (command.tenant, command.thread_id)
         if (parked := self._parked.lines) and thread in parked:
@@ -144,8 +148,18 @@ class Log:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
+                await self._gather()
                 await self._write_batch(self._take())
             if self._closing:
+                return
+
+    async def _gather(self) -> None:
+        """Whoever is ready on the loop now is part of the next batch: no timer, but no commit for every one of them
+        either. Somebody who is alone waits for one turn of the loop."""
+        for _ in range(GATHERING_TURNS):
+            accepted = self._accepted
+            await asyncio.sleep(0)
+            if self._accepted == accepted:
                 return
 
     def _take(self) -> list[WaitingCommand]:

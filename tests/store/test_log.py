@@ -67,6 +67,22 @@ async def test_concurrent_appends_get_dense_numbers_per_thread_and_per_run(store
         assert isinstance(verify(events), Head)
 
 
+async def test_commands_of_neighbouring_turns_of_the_loop_are_one_commit(store: Store) -> None:
+    scopes = [await started(store) for _ in range(4)]
+    commits: list[int] = []
+    store.log.on_commit = lambda events, seconds: commits.append(len(events))
+
+    async def after(turns: int, scope: Scope) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await store.recorder.record(scope, step(turns))
+
+    await asyncio.gather(*(after(turns, scope) for turns, scope in enumerate(scopes)))
+    assert commits == [4]
+    await store.recorder.record(scopes[0], step(4))
+    assert commits == [4, 1], "one that is alone waits for nobody"
+
+
 @pytest.mark.requirement("G2", "PX-1")
 async def test_what_is_published_is_already_in_the_database(store: Store) -> None:
     scope = await started(store)

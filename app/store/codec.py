@@ -59,6 +59,8 @@ def _run(run: Run) -> dict[str, Any]:
         made["output_parts"] = run.output_parts
     if run.undo_of is not None:
         made["undo_of"] = run.undo_of
+    if run.mode is not None:
+        made["mode"] = run.mode
     if run.job is not None:
         made["job"] = run.job
     if run.webhook is not None:

@@ -42,6 +42,8 @@ class Run:
     output_parts: list[dict[str, Any]] | None = None
     """The answer as message parts, where it is more than text."""
     undo_of: str | None = None
+    mode: str | None = None
+    """How a workflow deals with people, as the request had it; None leaves that to the workflow."""
     job: dict[str, Any] | None = None
     """The queue attributes, if it was put on the queue with any: see `app.views.job_changes`."""
     webhook: str | None = None
@@ -74,7 +76,7 @@ def _queued(run: Run, event: Event) -> None:
     run.input = payload.get("input")
     run.agent, run.tool, run.workflow = payload.get("agent"), payload.get("tool"), payload.get("workflow")
     run.parent_run_id, run.rerun_of = payload.get("parentRunId"), payload.get("rerunOf")
-    run.undo_of = payload.get("undoOf")
+    run.undo_of, run.mode = payload.get("undoOf"), payload.get("mode")
     run.webhook = payload.get("webhook")
     run.metadata, run.labels = payload.get("metadata", {}), payload.get("labels", {})
     run.workspace_digest = payload.get("workspaceDigest")
@@ -178,6 +180,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "agent": run.agent,
         "tool": run.tool,
         "workflow": run.workflow,
+        "mode": run.mode,
         "status": run.status,
         "input": run.input,
         "output": run.output,

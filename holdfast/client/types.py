@@ -883,6 +883,7 @@ class Run(TypedDict):
     agent: str | None
     tool: str | None
     workflow: str | None
+    mode: Literal["interactive", "autofix", "report-only", "headless"] | None
     status: Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
     input: Any
     output: Any

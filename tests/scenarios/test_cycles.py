@@ -200,7 +200,7 @@ async def test_an_exit_condition_ends_a_cycle_before_its_last_phase(cycle: Clien
 async def test_a_mode_decides_what_is_applied(cycle: Client, mode: str, route: str) -> None:
     run = await start(cycle, "brainstorm", "A name for the release", mode=mode)
     assert [one["route"] for one in run["output"]["review_aggregate"]["findings"]] == [route]
-    assert (await snapshot(cycle, run))["mode"] == mode
+    assert (run["mode"], (await snapshot(cycle, run))["mode"]) == (mode, mode)
 
 
 @pytest.mark.requirement("OS-L8")

@@ -10,7 +10,7 @@ from app.core.ids import new_id
 RUN_FIELDS = {
     "id", "threadId", "agent", "tool", "workflow", "status", "input", "output", "error", "parentRunId", "metadata",
     "labels", "usage", "waitingOn", "cancelRequestedAt", "lastSeq", "workspaceDigest", "createdAt", "startedAt",
-    "outputParts", "undoOf", "priority",
+    "outputParts", "undoOf", "priority", "mode",
     "finishedAt", "rerunOf",
 }  # fmt: skip
 EVENT_FIELDS = {

@@ -42,5 +42,5 @@ def test_a_field_that_only_a_newer_version_knows_is_left_alone() -> None:
 @pytest.mark.requirement("G20")
 def test_new_fields_are_not_written_where_they_are_unset() -> None:
     written = json.loads(codec.encode(Run("run_1", "thr_1")))
-    assert not written.keys() & {"output_parts", "undo_of", "job"}
+    assert not written.keys() & {"output_parts", "undo_of", "mode", "job"}
     assert not json.loads(codec.encode(Thread("thr_1"))).keys() & {"amended", "delayed"}

@@ -932,6 +932,7 @@ export interface Run {
   agent: string | null;
   tool: string | null;
   workflow: string | null;
+  mode: "interactive" | "autofix" | "report-only" | "headless" | null;
   status: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
   input: unknown;
   output: unknown;

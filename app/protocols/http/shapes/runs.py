@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from app.events.catalog.request import Mode
 from app.protocols.http.shapes.base import Page, Shape
 
 
@@ -32,6 +33,7 @@ class RunShape(Shape):
     agent: str | None
     tool: str | None
     workflow: str | None
+    mode: Mode | None
     status: RunStatus
     input: Any
     output: Any

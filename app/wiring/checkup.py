@@ -158,6 +158,18 @@ def _workspace(settings: Settings, environ: Mapping[str, str]) -> list[CheckResu
             if missing
             else CheckResult("providers", "ok", f"model {name} ({model.spec.provider}) is configured")
         )
+    for name, webhook in sorted(space.webhooks.items()):
+        missing = [env for env in env_names(webhook.spec.secret) if env not in environ]
+        found.append(
+            CheckResult(
+                "webhooks",
+                "wrong",
+                f"webhook {name}: {missing[0]} is not set, so nothing is sent to it",
+                f"Set {missing[0]} in the server's environment to the secret that signs its deliveries.",
+            )
+            if missing
+            else CheckResult("webhooks", "ok", f"webhook {name} is configured")
+        )
     return found
 
 

@@ -74,6 +74,32 @@ def test_a_key_that_a_model_needs_and_has_not_is_named(
     assert "OPENAI_API_KEY" in found["providers"][0]["message"]
 
 
+WEBHOOK = """
+apiVersion: holdfast/v1
+kind: Webhook
+metadata: {name: billing}
+spec: {url: "https://billing.example.org/hook", events: [runtime.request.completed], secret: "${env:BILLING_SECRET}"}
+"""
+
+
+def test_a_webhook_without_its_secret_is_named(
+    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BILLING_SECRET", raising=False)
+    holdfast("new", tmp_path / "space")
+    runtime = tmp_path / "space" / "runtime.yaml"
+    declared = runtime.read_text().replace("env: [", "env: [BILLING_SECRET, ").rstrip()
+    runtime.write_text(declared + "\n  outgoing: {webhooks: [billing.example.org]}\n")
+    (tmp_path / "space" / "billing.yaml").write_text(WEBHOOK)
+    place = "--workspace", tmp_path / "space", "--data-dir", tmp_path / "data"
+    code, found = _findings(holdfast, *place)
+    assert (code, found["webhooks"][0]["level"]) == (1, "wrong")
+    assert "BILLING_SECRET is not set" in found["webhooks"][0]["message"]
+    monkeypatch.setenv("BILLING_SECRET", "whsec_" + "bm90aGluZw==" * 3)
+    code, found = _findings(holdfast, *place)
+    assert (code, found["webhooks"][0]["level"]) == (0, "ok")
+
+
 def test_a_workspace_with_mistakes_is_wrong(holdfast: Holdfast, tmp_path: Path) -> None:
     (tmp_path / "space").mkdir()
     (tmp_path / "space" / "runtime.yaml").write_text("kind: Nothing\n")

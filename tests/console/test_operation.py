@@ -91,6 +91,7 @@ def test_a_schedule_shows_its_next_firings_runs_now_and_pauses(console: ConsoleP
     assert api.delete("/api/schedules/far").status_code == 204
     row = page.get_by_role("row").filter(has_text="nightly")
     expect(row).to_contain_text("30 3 * * *")
+    expect(row.locator("td").first).to_contain_text("echo the nightly report")
     expect(row.locator("td").nth(2).locator("time").first).to_contain_text("in ")
     row.get_by_role("button", name="Pause").click()
     expect(row).to_contain_text("paused")

@@ -55,7 +55,8 @@ def test_an_approval_is_decided_with_one_key_and_the_run_goes_on(
     run = submit(api, "publish the second text", "assistant")
     page = console.page
     details = page.get_by_role("region", name="Details")
-    expect(details).to_contain_text("publish the second text")
+    expect(details.get_by_text("assistant publish the second text")).to_be_visible()
+    expect(details.get_by_label("Arguments")).to_contain_text("publish the second text")
     expect(page.get_by_role("region", name="What changed")).to_contain_text('- "text": "publish the first text"')
     assert console.serious_issues(axe) == []
     page.keyboard.press("a")

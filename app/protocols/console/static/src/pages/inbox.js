@@ -1,7 +1,7 @@
 // The inbox: everything that waits for a person, across threads. One keystroke decides.
 import { html, useEffect, useState } from "../html.js";
 import { attempt, get, post } from "../api.js";
-import { ago, oneLine, Time } from "../format.js";
+import { ago, nameOf, oneLine, Time } from "../format.js";
 import { useKeys } from "../keyboard.js";
 import { askPermission, granted, supported } from "../desktop_notice.js";
 import { Empty, Loading, Problem, useNews, useResource } from "../resource.js";
@@ -91,7 +91,12 @@ function Detail({ interrupt, decide, reload }) {
     () => get(`/api/interrupts/${encodeURIComponent(interrupt.id)}/similar`),
     [interrupt.id],
   );
+  const asking = useResource(
+    async () => interrupt.runId && (await get(`/api/runs/${encodeURIComponent(interrupt.runId)}`)),
+    [interrupt.runId],
+  );
   const [reason, setReason] = useState("");
+  const run = asking.value;
   const last = before.value?.interrupt;
   const answer = (body, done) =>
     attempt(() => post(`/api/interrupts/${encodeURIComponent(interrupt.id)}/answer`, body), done).then(reload);
@@ -106,7 +111,9 @@ function Detail({ interrupt, decide, reload }) {
       ${interrupt.runId && html`<a class="button small" href=${link("runs", interrupt.runId)}>Open the run</a>`}
         </header>
     <div class="body stack">
-      <dl class="facts"><dt>Who may decide</dt><dd>${interrupt.approver ?? (interrupt.kind === "recovery" ?
+      <dl class="facts">${run && html`<dt>Asked by</dt><dd>${nameOf(run)}
+        <span class="muted"> ${oneLine(run.input, 160)}</span></dd>`}
+        <dt>Who may decide</dt><dd>${interrupt.approver ?? (interrupt.kind === "recovery" ?
         "operators" : "anybody who may answer")}</dd>
         <dt>Time left</dt><dd>${interrupt.expiresAt ? html`<span title=${interrupt.expiresAt}>
           ${ago(interrupt.expiresAt, now.value).replace(/^in /, "")}</span>` : "no limit"}</dd>

@@ -63,7 +63,8 @@ function Schedules() {
     row=${(
       one,
       reload,
-    ) => html`<td><strong>${one.name}</strong>${one.declared && html` <span class="chip">workspace</span>`}</td>
+    ) => html`<td><strong>${one.name}</strong>${one.declared && html` <span class="chip">workspace</span>`}
+      <div class="muted small">${nameOf(one.run)} ${oneLine(one.run.input, 60)}</div></td>
       <td class="mono">${one.cron ?? one.at ?? (one.everySeconds ? `every ${one.everySeconds} s` : "")}
       <div class="muted small">${one.timezone ?? ""}</div></td>
       <td>${[one.next]

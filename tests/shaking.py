@@ -52,9 +52,10 @@ def shake() -> None:
 
         return stalled
 
-    both_ways = [(Log, "_commit"), (ModelCalls, "_complete"), (stages, "invoke")]
-    databases = (postgres.PostgresDatabase, sqlite.SqliteDatabase)
-    for place, name in both_ways:
+    for place, name in [(Log, "_commit"), (stages, "invoke")]:
         setattr(place, name, late_both_ways(getattr(place, name)))
-    for place, name in [(database, name) for database in databases for name in ("read", "look")]:
+    databases = postgres.PostgresDatabase, sqlite.SqliteDatabase
+    reads = [(database, name) for database in databases for name in ("read", "look")]
+    # Models only before they answer: the last event of an answer waits to be stored with the end of the run.
+    for place, name in [(ModelCalls, "_complete"), *reads]:
         setattr(place, name, late(getattr(place, name)))

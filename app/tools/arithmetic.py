@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.core.errors import Failure
+from app.core.syntax_tree import expression_tree
 
 Number = int | float
 
@@ -24,7 +25,7 @@ _MAX_NODES: Final = 200
 
 def evaluate(expression: str) -> Number | Failure:
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        tree = expression_tree(expression.strip())
         if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
             return _failure("is too long")
         return _value(tree.body)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from app.core.syntax_tree import module_tree
 from app.workspace.files import SourceFile, WorkspaceFiles
 
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
@@ -64,7 +65,7 @@ def read_module(file: SourceFile) -> ModuleNames:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a doubtful escape in a string is the author's business
-            tree = ast.parse(file.content, filename=file.path)
+            tree = module_tree(file.content, file.path)
     except SyntaxError as error:
         return ModuleNames(frozenset(), error.msg, error.lineno or 1, error.offset or 1)
     except (ValueError, RecursionError, MemoryError):

@@ -13,7 +13,7 @@ from app.events.envelope import Event
 from app.events.observers import QUEUE, Observer
 from app.protocols.telemetry.sinks import STDOUT, SinkKind
 from app.runtime.narration_queue import NarratorKind
-from app.wiring import kinds, runtime
+from app.wiring import foundation, kinds
 from app.workspace.catalog import AnyConfig, Kinds
 from tests.runs import ended, events_until, opened, payloads, submit
 
@@ -93,7 +93,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = NarratorKind(name="failing", make=Failing)
     listed = SinkKind(name="list", make=Listed, config=AnyConfig)
     monkeypatch.setattr(kinds, "narrators", lambda: Kinds([speaking, plain, failing]))
-    for module in (kinds, runtime):
+    for module in (kinds, foundation):
         monkeypatch.setattr(module, "sinks", lambda: Kinds([STDOUT, listed, SinkKind(name="broken", make=broken)]))
 
 

@@ -16,7 +16,7 @@ from app.core.settings import Settings
 from app.events.observers import Observer
 from app.protocols.telemetry import sinks
 from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
-from app.wiring import kinds, runtime
+from app.wiring import foundation, kinds
 from app.workspace.catalog import Kinds
 from tests.clients import submit
 from tests.collector import collecting
@@ -116,7 +116,7 @@ async def test_under_pressure_telemetry_is_dropped_and_neither_commands_nor_answ
 ) -> None:
     """A sink that hangs and a queue of 8: runs go on, a reader gets every event, a cancel is obeyed."""
     stuck = SinkKind(name="stuck", make=Stuck)
-    for module in (kinds, runtime):
+    for module in (kinds, foundation):
         monkeypatch.setattr(module, "sinks", lambda: Kinds([STDOUT, OTLP, stuck]))
     monkeypatch.setattr(sinks, "Observer", partial(Observer, size=8))
     Stuck.let_go.clear()

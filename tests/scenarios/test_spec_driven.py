@@ -66,7 +66,10 @@ async def test_an_artifact_that_the_thread_has_is_not_asked_for_again(cycle: Cli
 async def test_an_answer_that_delivers_nothing_leaves_the_phase_blocked(cycle: Client) -> None:
     run = await blocked(cycle, "a counter")
     first = run["waitingOn"]
-    await deliver(cycle, run, {"something-else.md": "x"})
+    wrong = {"answers": {"something-else.md": "x"}}
+    refused = await cycle.post(f"/api/interrupts/{first[0]}/answer", json=wrong)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "ANSWER_INVALID"), refused.text
+    await deliver(cycle, run, {})
     run = await reached(cycle, run["id"], "waiting")
     while run["waitingOn"] == first:
         run = await reached(cycle, run["id"], "waiting")

@@ -29,8 +29,8 @@ _MODEL: Final = {
 READERS: Final[dict[str, str]] = {
     # -- Runtime
     **_of("RuntimeSpec", "workspace/compiled", "default_agent"),
-    **_of("RuntimeSpec", "wiring/runtime", "env", "redaction", "progress", "telemetry"),
-    **_of("Telemetry", "wiring/runtime", "sinks"),
+    **_of("RuntimeSpec", "wiring/workspace", "env", "redaction", "progress", "telemetry"),
+    **_of("Telemetry", "wiring/workspace", "sinks"),
     **_of("TelemetrySink", "protocols/telemetry/sinks", "kind", "config"),
     **_of("RuntimeSpec", "tools/kinds/mcp", "outgoing"),
     **_of("RuntimeSpec", "runtime/schedule/effective_settings", "concurrency", "retention", "drain_seconds"),
@@ -48,10 +48,10 @@ READERS: Final[dict[str, str]] = {
     **_of("TenantBudget", "runtime/run/budgets", "tokens_per_day", "cost_usd_per_day"),
     **_of("TenantBudget", "runtime/schedule/effective_settings", "runs_per_minute"),
     **_of("Retention", "runtime/schedule/effective_settings", "deleted_days", "threads_days", "delta_days"),
-    **_of("Redaction", "wiring/runtime", "kinds", "trace_fields"),
+    **_of("Redaction", "wiring/workspace", "kinds", "trace_fields"),
     **_of("Redaction", "runtime/run/model_calls", "reasoning"),
     **_of("Redaction", "workspace/specs/runtime", "pii"),
-    **_of("Progress", "wiring/runtime", "narration"),
+    **_of("Progress", "wiring/workspace", "narration"),
     **_of("Narration", "wiring/kinds", "enabled", "style", "provider"),
     **_of("Cli", "protocols/http/workspace", "events"),
     **_of("CliEvents", "protocols/http/workspace", "include"),

@@ -1,8 +1,8 @@
 """The syntax tree of Python source, made by one thread at a time.
 
-CPython before 3.11.8 and 3.12.2 counts the depth of all trees that are being made together: where two threads make one
-at once, `ast.parse` may fail with a SystemError. Source that is not Python is refused as `ast.parse` refuses it. Leaves
-to others: what a tree means.
+CPython before 3.11.8 counts the depth of all trees that are being made together: where a garbage collection lets
+another thread make one in between, `ast.parse` fails with a SystemError. Source that is not Python is refused as
+`ast.parse` refuses it. Leaves to others: what a tree means.
 """
 
 import ast

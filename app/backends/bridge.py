@@ -87,7 +87,7 @@ class Bridge:
 
     async def _ask(self, messages: list[JsonObject], options: CallOptions) -> ModelAnswer:
         if self._turns >= self.ctx.max_turns:
-            raise StepFailed(Failure("MAX_TURNS", f"no answer within {self.ctx.max_turns} turns"))
+            raise StepFailed(Failure("MAX_TURNS", f"No answer within {self.ctx.max_turns} turns."))
         self._turns += 1
         # Branches that run in parallel come back in any order: what was said is taken up by content, not by number.
         key = hashlib.sha256(json.canonical(messages)).hexdigest()

@@ -87,11 +87,11 @@ class Expression:
             result = self._program.eval(data=_renamed(values))
             answer = result.value()
         except (RuntimeError, TypeError, ValueError, UnicodeError):
-            return Failure("EXPRESSION_FAILED", "the expression could not be evaluated")
+            return Failure("EXPRESSION_FAILED", "The expression could not be evaluated.")
         if answer is True or answer is False:
             return bool(answer)
         # The library's text may quote keys and values of the arguments, which are not ours to show.
-        return Failure("EXPRESSION_FAILED", "the expression returned an error instead of true or false")
+        return Failure("EXPRESSION_FAILED", "The expression returned an error instead of true or false.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class NumberExpression:
         try:
             answer = self._program.eval(data=_renamed(values)).value()
         except (RuntimeError, TypeError, ValueError, UnicodeError):
-            return Failure("EXPRESSION_FAILED", "the expression could not be evaluated")
+            return Failure("EXPRESSION_FAILED", "The expression could not be evaluated.")
         if isinstance(answer, bool) or not isinstance(answer, int | float) or not math.isfinite(answer):
-            return Failure("EXPRESSION_FAILED", "the expression returned no finite number")
+            return Failure("EXPRESSION_FAILED", "The expression returned no finite number.")
         return float(answer)
 
 

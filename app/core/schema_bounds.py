@@ -107,9 +107,9 @@ def bounds_of(document: Mapping[str, Any]) -> "Bounds | Failure":
     try:
         return Bounds(_Graph(document))
     except _TooComplex as reason:
-        return Failure("SCHEMA_TOO_COMPLEX", f"the JSON Schema is too complex: {reason}")
+        return Failure("SCHEMA_TOO_COMPLEX", f"The JSON Schema is too complex: {reason}")
     except _NotJson:
-        return Failure("SCHEMA_INVALID", "the JSON Schema cannot be written as JSON, or is nested too deeply")
+        return Failure("SCHEMA_INVALID", "The JSON Schema cannot be written as JSON, or is nested too deeply.")
 
 
 class Bounds:

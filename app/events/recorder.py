@@ -166,7 +166,7 @@ class Recorder:
         validator = self._validators.get(draft.type)
         if validator is None:
             if draft.type not in EVENTS:
-                return Failure("UNKNOWN_EVENT_TYPE", f"there is no event type {draft.type[:100]!r}"), []
+                return Failure("UNKNOWN_EVENT_TYPE", f"There is no event type {draft.type[:100]!r}."), []
             validator = self._schemas.validator(schema_id(draft.type))
             self._validators[draft.type] = validator
         encoded = draft.encoded
@@ -177,7 +177,7 @@ class Recorder:
         if (suspected or not draft.prevalidated) and not validator.accepts(draft.payload):
             issues = validator.issues(draft.payload)
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
-            return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
+            return Failure("PAYLOAD_INVALID", f"A {draft.type} payload is wrong at {where}"), issues
         if draft.apart:
             draft.payload, moved = _move_apart(draft.payload, draft.apart)
             draft.blobs = (*draft.blobs, *moved)
@@ -187,7 +187,7 @@ class Recorder:
             draft.blobs = (*draft.blobs, *moved)
             encoded = json.canonical(draft.payload)
         if len(encoded) > MAX_PAYLOAD_BYTES:
-            return Failure("PAYLOAD_TOO_LARGE", f"a {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes"), []
+            return Failure("PAYLOAD_TOO_LARGE", f"A {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes."), []
         draft.encoded, draft.checked = encoded, True
         return None, []
 

@@ -286,14 +286,14 @@ class Governance:
         """What is to be recorded, in one commit with the answer to the question."""
         record = await self._table.record(tenant, record_id)
         if record is None or record.digest is None:
-            return Failure("MEMORY_NOT_FOUND", "there is no such memory record")
+            return Failure("MEMORY_NOT_FOUND", "There is no such memory record.")
         proposed: Condition = ports.MemoryIs(record_id, frozenset({"proposed"}))
         if not accept:
             denied = MemoryRecordDecided(record_id=record_id, status="rejected", decided_by=by, reason=reason)
             return [denied], [proposed, ports.MemoryUnindexed((record_id,), erase=True)]
         stored = await self._table.contents(tenant, [record.digest])
         if record.digest not in stored:
-            return Failure("MEMORY_NOT_FOUND", "the text of this memory record was forgotten")
+            return Failure("MEMORY_NOT_FOUND", "The text of this memory record was forgotten.")
         content: Mapping[str, Any] = unsalted(stored[record.digest])
         entry = index_entry(record_id, content["text"], content["attributes"].get("about"))
         standing = await self._table.standing(tenant, record.namespace, (), [(entry.fingerprint, entry.slot)])

@@ -117,13 +117,13 @@ class ModelAttempt:
 
     async def run(self) -> CompletionResponse | AttemptFailed:
         if self._talk.cancelled is not None and self._talk.cancelled.is_set():
-            return AttemptFailed(Failure("MODEL_CANCELLED", "the run was cancelled"))
+            return AttemptFailed(Failure("MODEL_CANCELLED", "The run was cancelled."))
         breaker, policy = self._services.health.breaker(self._config), self._config.breaker
         admission = self._admission = breaker.admit(policy)
         if admission is None:
-            message = f"model {self._config.name!r} failed too often and is left alone for a while"
+            message = f"Model {self._config.name!r} failed too often and is left alone for a while."
             return AttemptFailed(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
-        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was abandoned")
+        failure: Failure | None = Failure("MODEL_CANCELLED", "The call was abandoned.")
         try:
             failure = await self._within_deadline()
         finally:
@@ -165,7 +165,7 @@ class ModelAttempt:
         except Ended as ended:
             if not self._admitted and ended.failure.code == "PROVIDER_TIMEOUT":
                 # Nobody was asked yet, so this is no fault of the provider.
-                message = f"no place among the model calls was free for {timeouts.total_seconds:g} s"
+                message = f"No place among the model calls was free for {timeouts.total_seconds:g} s."
                 return Failure("MODEL_QUEUE_FULL", message, True)
             return ended.failure
         if self._screen is not None and self._screen.refused is not None:
@@ -173,7 +173,7 @@ class ModelAttempt:
         if self._got.error is not None:
             return self._got.error.failure
         if self._got.completed is None:
-            return Failure("PROVIDER_CUT_OFF", "the provider ended without completing its answer", True)
+            return Failure("PROVIDER_CUT_OFF", "The provider ended without completing its answer.", True)
         return None
 
     async def _admit(self) -> Failure | None:

@@ -59,6 +59,6 @@ class LocalBudget:
 
 
 def exceeded(what: str, limit: float, used: float, scope: str) -> Failure:
-    message = f"the call might use more {what} than the {scope}'s budget has left: {used:,} of {limit:,} used"
+    message = f"The call might use more {what} than the {scope}'s budget has left: {used:,} of {limit:,} used."
     detail = {"budget": what, "limit": limit, "used": used, "scope": scope}
     return Failure("BUDGET_EXCEEDED", message, detail=detail)

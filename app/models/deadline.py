@@ -93,11 +93,11 @@ class Deadline:
             self._arm(due)
             return
         what = "total" if now >= self._total else self._what
-        failure = Failure("PROVIDER_TIMEOUT", f"the provider exceeded the {what} timeout", True, {"timeout": what})
+        failure = Failure("PROVIDER_TIMEOUT", f"The provider exceeded the {what} timeout.", True, {"timeout": what})
         self._end(failure)
 
     def _cancel(self) -> None:
-        self._end(Failure("MODEL_CANCELLED", "the run was cancelled"))
+        self._end(Failure("MODEL_CANCELLED", "The run was cancelled."))
 
     def _end(self, failure: Failure) -> None:
         if self._failure is None:

@@ -206,7 +206,7 @@ class Embedder:
         reference = config.api_key
         key = None if reference is None else self._deps.secrets(reference)
         if reference is not None and not key:
-            return Failure("PROVIDER_KEY_MISSING", f"the key of model {config.name!r} is not set")
+            return Failure("PROVIDER_KEY_MISSING", f"The key of model {config.name!r} is not set.")
         base = (self._resolved(config.base_url) or dialect.default_url).rstrip("/")
         host = normal_host(urlsplit(base).hostname or "")
         policy = AddressPolicy(private=frozenset({host}), only=frozenset({host}), proxied=True)

@@ -116,7 +116,7 @@ class Limiter:
 
     async def acquire(self, config: ModelConfig, tenant: str, tokens: int) -> Slot | Failure:
         if self._waiting >= self._max_waiting:
-            return Failure("MODEL_QUEUE_FULL", "too many model calls are waiting", True)
+            return Failure("MODEL_QUEUE_FULL", "Too many model calls are waiting.", True)
         nobody_before = not self._waiting and self._running < self._concurrency
         if nobody_before and self._wait(config.name, config.limits, tokens) == 0.0:
             return self._slot(config.name, config.limits, tokens)

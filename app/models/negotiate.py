@@ -65,7 +65,7 @@ class Negotiation:
         lacking = [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates]
         detail = {"required": list(self.required), "candidates": lacking}
         missing = sorted({what for _, lacks in self.candidates for what in lacks})
-        message = f"no model of the plan can do what is required ({', '.join(missing)})"
+        message = f"No model of the plan can do what is required ({', '.join(missing)})."
         return Failure("NEGOTIATION_FAILED", message, detail=detail)
 
 

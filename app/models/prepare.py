@@ -124,4 +124,4 @@ def _too_long(estimate: Estimate, config: ModelConfig, max_tokens: int | None) -
     if room is None or estimate.input_tokens <= room:
         return None
     detail = {"model": config.name, "estimatedTokens": estimate.input_tokens, "limit": room}
-    return Failure("INPUT_TOO_LONG", f"the input is too long for model {config.name!r}", detail=detail)
+    return Failure("INPUT_TOO_LONG", f"The input is too long for model {config.name!r}.", detail=detail)

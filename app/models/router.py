@@ -104,7 +104,7 @@ class ModelRouter:
         document = request.to_json(plan.primary.name)
         if issues := self._schemas.validate(_REQUEST_SCHEMA, document):
             found = [{"path": issue.path, "message": issue.message} for issue in issues]
-            return Failure("MODEL_REQUEST_INVALID", "the request does not match its schema", detail={"issues": found})
+            return Failure("MODEL_REQUEST_INVALID", "The request does not match its schema.", detail={"issues": found})
         negotiation = negotiation or self.negotiate(plan, request)
         if negotiation != negotiated:
             await record(negotiation.payload)
@@ -211,14 +211,14 @@ class ModelRouter:
             value = json.loads(response.text)
         except json.JsonError:
             detail["issues"] = [{"path": "", "message": "the answer is not JSON"}]
-            return Failure("MODEL_OUTPUT_INVALID", "the answer is not JSON", detail=detail)
+            return Failure("MODEL_OUTPUT_INVALID", "The answer is not JSON.", detail=detail)
         try:
             validator = self._validator(request.response_schema)
         except SchemaInvalid as error:  # of a run that was accepted before schemas were bounded
             return error.failure
         if issues := validator.issues(value):
             detail["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
-            return Failure("MODEL_OUTPUT_INVALID", "the answer does not match the requested schema", detail=detail)
+            return Failure("MODEL_OUTPUT_INVALID", "The answer does not match the requested schema.", detail=detail)
         return replace(response, value=value)
 
     def _validator(self, schema: Any) -> Validator:
@@ -266,7 +266,7 @@ def _provider_error(causes: list[tuple[str, Failure]]) -> Failure:
     last = causes[-1][1]
     return Failure(
         "PROVIDER_ERROR",
-        f"no model answered; last: {last.message}",
+        f"No model answered; last: {last.message}",
         any(cause.retryable for _, cause in causes),
         {"causes": chain},
     )

@@ -145,7 +145,7 @@ class HttpProvider:
         reference = call.config.api_key
         key = None if reference is None else self._deps.secrets(reference)
         if reference is not None and not key:
-            yield [StreamError(Failure("PROVIDER_KEY_MISSING", f"the key of model {call.config.name!r} is not set"))]
+            yield [StreamError(Failure("PROVIDER_KEY_MISSING", f"The key of model {call.config.name!r} is not set."))]
             return
         reply: Reply | None = None
         events: list[StreamEvent] = []
@@ -326,12 +326,12 @@ def status_failure(status: int, message: str = "") -> Failure:
     detail = {"status": status}
     if status in (401, 403):
         # Providers repeat parts of a wrong key in this message, so it is left out.
-        return Failure("PROVIDER_DENIED", f"the provider refused the key ({status})", detail=detail)
+        return Failure("PROVIDER_DENIED", f"The provider refused the key ({status}).", detail=detail)
     if status == 429:
-        return Failure("PROVIDER_RATE_LIMITED", f"the provider's rate limit was reached{said}", True, detail)
+        return Failure("PROVIDER_RATE_LIMITED", f"The provider's rate limit was reached{said}", True, detail)
     if status >= 500 or status in _TRANSIENT:
-        return Failure("PROVIDER_UNAVAILABLE", f"the provider answered {status}{said}", True, detail)
-    return Failure("PROVIDER_REJECTED", f"the provider refused the request ({status}){said}", detail=detail)
+        return Failure("PROVIDER_UNAVAILABLE", f"The provider answered {status}{said}", True, detail)
+    return Failure("PROVIDER_REJECTED", f"The provider refused the request ({status}){said}", detail=detail)
 
 
 def _outside(error: OutsideError) -> Failure:

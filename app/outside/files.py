@@ -91,7 +91,7 @@ class Rooted:
         """
         parent, _, name = path.rpartition("/")
         if name in ("", ".", "..") or path.startswith("/") or "\x00" in path:
-            return Failure("PATH_REFUSED", "the path does not name a file beneath the folder")
+            return Failure("PATH_REFUSED", "The path does not name a file beneath the folder.")
         with self._folder() as root:
             try:
                 with _parent(root, parent, links=self._links) as folder, _locked(folder):
@@ -103,7 +103,7 @@ class Rooted:
         """Delete the file if its content still has this hash. A file that is not there is no failure."""
         parent, _, name = path.rpartition("/")
         if name in ("", ".", "..") or path.startswith("/") or "\x00" in path:
-            return Failure("PATH_REFUSED", "the path does not name a file beneath the folder")
+            return Failure("PATH_REFUSED", "The path does not name a file beneath the folder.")
         with self._folder() as root:
             try:
                 with (
@@ -143,7 +143,7 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
         shown = actual if current is not None else ""
         return Failure(
             "WRITE_CONFLICT",
-            "the file has changed since it was read; read it again",
+            "The file has changed since it was read; read it again.",
             detail={"currentHash": shown},
         )
     temporary = f".{name[:100]}.{secrets.token_hex(8)}.tmp"
@@ -168,7 +168,7 @@ def _unlink(folder: int, name: str, expected_hash: str) -> Failure | None:
         return current
     actual = hash_of(current)
     if actual != expected_hash:
-        message = "the file has changed since it was written"
+        message = "The file has changed since it was written."
         return Failure("WRITE_CONFLICT", message, detail={"currentHash": actual})
     os.unlink(name, dir_fd=folder)
     os.fsync(folder)  # that it is gone must survive a power loss
@@ -194,13 +194,13 @@ def _current(folder: int, name: str) -> bytes | Failure | None:
 
 def _content(file: int, max_bytes: int) -> bytes | Failure:
     if not stat.S_ISREG(os.fstat(file).st_mode):
-        return Failure("PATH_REFUSED", "the path does not name a plain file")
+        return Failure("PATH_REFUSED", "The path does not name a plain file.")
     pieces, left = [], max_bytes + 1
     while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
         pieces.append(piece)
         left -= len(piece)
     if left <= 0:
-        return Failure("OUTPUT_TOO_LARGE", f"the file is larger than {max_bytes} bytes")
+        return Failure("OUTPUT_TOO_LARGE", f"The file is larger than {max_bytes} bytes.")
     return b"".join(pieces)
 
 
@@ -269,7 +269,7 @@ def _open_step_by_step(root: int, path: str, flags: int, *, links: bool = False)
 
 def _failure(error: OSError) -> Failure:
     if error.errno == errno.ENOENT:
-        return Failure("FILE_NOT_FOUND", "there is no such file")
+        return Failure("FILE_NOT_FOUND", "There is no such file.")
     if error.errno in (
         errno.EXDEV,
         errno.ELOOP,
@@ -281,7 +281,7 @@ def _failure(error: OSError) -> Failure:
         errno.ENXIO,  # a socket, or a device without a driver
         errno.ENODEV,
     ):
-        return Failure("PATH_REFUSED", "the path leaves its folder or is not a plain file in it")
+        return Failure("PATH_REFUSED", "The path leaves its folder or is not a plain file in it.")
     raise error
 
 

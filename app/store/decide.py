@@ -156,7 +156,7 @@ def _not_its_turn(command: Command, turns: dict[tuple[str, str], LineTurn]) -> R
         if isinstance(condition, ports.ProjectTurn):
             turn = turns.get((command.tenant, condition.project_id))
             if turn is not None and turn.run_id != condition.run_id:
-                busy = Failure("PROJECT_BUSY", "another job of the project runs, or is before this one")
+                busy = Failure("PROJECT_BUSY", "Another job of the project runs, or is before this one.")
                 return Refused(busy, turn.run_id or None, turn.thread_id or None)
     return None
 

@@ -70,4 +70,4 @@ def _bounded(number: Number) -> Number:
 
 
 def _failure(what: str) -> Failure:
-    return Failure("TOOL_FAILED", f"the expression {what}")
+    return Failure("TOOL_FAILED", f"The expression {what}")

@@ -40,13 +40,13 @@ class ToolCompensation:
         made: JsonObject = {}
         for name, template in self.arguments.items():
             if not call.exact and _uses_arguments(template):
-                return Failure(_MISSING, f"the log has the arguments of the call only redacted; {name} needs them")
+                return Failure(_MISSING, f"The log has the arguments of the call only redacted; {name} needs them.")
             value = _filled(template, values)
             if isinstance(value, Failure):
-                return Failure(_MISSING, f"the argument {name} of {self.tool}: {value.message}")
+                return Failure(_MISSING, f"The argument {name} of {self.tool}: {value.message}")
             made[name] = value
         if _REDACTED in json.canonical(made):
-            return Failure(_MISSING, f"the log has a value that {self.tool} needs only redacted")
+            return Failure(_MISSING, f"The log has a value that {self.tool} needs only redacted.")
         return UndoCall(self.tool, made)
 
     async def conflict(self, undo: UndoCall, tenant: str, world: dict[str, str]) -> Failure | None:
@@ -65,7 +65,7 @@ class FunctionCompensation:
     def undo(self, call: PastCall) -> UndoCall | Failure:
         arguments = {"arguments": call.arguments, "result": call.result}
         if not call.exact or _REDACTED in json.canonical(arguments):
-            return Failure(_MISSING, "the log has the call or its result only redacted")
+            return Failure(_MISSING, "The log has the call or its result only redacted.")
         return UndoCall(UNDO_TOOL + call.tool, arguments)
 
     async def conflict(self, undo: UndoCall, tenant: str, world: dict[str, str]) -> Failure | None:

@@ -167,7 +167,7 @@ class ToolRequest:
     """The call that this one takes back. All attempts at it have one idempotency key, in whatever run they are."""
 
 
-NO_NETWORK: Final = Failure("SESSION_CONTROL_DENIED", "the session's networkAccess is restricted")
+NO_NETWORK: Final = Failure("SESSION_CONTROL_DENIED", "The session's networkAccess is restricted.")
 
 
 @dataclass(frozen=True, slots=True)

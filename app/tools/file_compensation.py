@@ -36,14 +36,14 @@ class FileCompensation:
         result, path = call.result, call.arguments.get("path")
         claim = call.arguments.get("claim")
         if not isinstance(result, dict) or not isinstance(path, str) or not isinstance(claim, dict):
-            return Failure("UNDO_VALUES_MISSING", "the result of the write is not known")
+            return Failure("UNDO_VALUES_MISSING", "The result of the write is not known.")
         written, former = result.get("hash"), result.get("former", claim.get("expected_hash"))
         if "former" not in result and former == _EMPTY:
-            return Failure("UNDO_VALUES_MISSING", "it is not known whether the file was empty or not there")
+            return Failure("UNDO_VALUES_MISSING", "It is not known whether the file was empty or not there.")
         if not isinstance(written, str) or not isinstance(former, str):
-            return Failure("UNDO_VALUES_MISSING", "the result of the write is not known")
+            return Failure("UNDO_VALUES_MISSING", "The result of the write is not known.")
         if not call.exact and "[REDACTED:" in path:
-            return Failure("UNDO_VALUES_MISSING", "the log has the path of the file only redacted")
+            return Failure("UNDO_VALUES_MISSING", "The log has the path of the file only redacted.")
         return UndoCall(UNDO_TOOL + call.tool, {"path": path, "written": written, "former": former})
 
     async def conflict(self, undo: UndoCall, tenant: str, world: dict[str, str]) -> Failure | None:
@@ -78,7 +78,7 @@ class _RestoreFile:
             return removed or JsonResult({"path": path, "removed": True})
         content = b"" if former == _EMPTY else await self._former(former, ctx)
         if content is None:
-            return Failure("BLOB_NOT_FOUND", f"the former content of {path} is no longer stored")
+            return Failure("BLOB_NOT_FOUND", f"The former content of {path} is no longer stored.")
         restored = await asyncio.to_thread(_restore, self._root(ctx), path, content, written)
         return restored or JsonResult({"path": path, "hash": former})
 

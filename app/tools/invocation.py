@@ -63,7 +63,7 @@ async def invoke(
     return await _ended(task, _TIMEOUT_GRACE, timeout, applied=True)
 
 
-CANCELLED: Final = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
+CANCELLED: Final = Failure("TOOL_CANCELLED", "The run was cancelled while the tool was running.")
 
 
 async def _ended(

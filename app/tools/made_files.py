@@ -22,13 +22,13 @@ async def store_artifacts(folder: Path, patterns: tuple[str, ...], ctx: ToolCont
         return None
     found = await asyncio.to_thread(_matching, folder, patterns)
     if len(found) > MAX_FILES:
-        return Failure("OUTPUT_TOO_LARGE", f"the program made {len(found)} artifacts; a call may make {MAX_FILES}")
+        return Failure("OUTPUT_TOO_LARGE", f"The program made {len(found)} artifacts; a call may make {MAX_FILES}.")
     for path in found:
         if len(path) > MAX_ARTIFACT_NAME or not path.isprintable():
-            return Failure("ARTIFACT_INVALID", "the program made a file whose name cannot be that of an artifact")
+            return Failure("ARTIFACT_INVALID", "The program made a file whose name cannot be that of an artifact.")
         content = await asyncio.to_thread(Rooted(folder).read, path, MAX_ARTIFACT_BYTES)
         if isinstance(content, Failure):
-            return Failure(content.code, f"the artifact {path}: {content.message}")
+            return Failure(content.code, f"The artifact {path}: {content.message}")
         await ctx.make_artifact(path, media_type(path, content), content)
     return None
 

@@ -44,7 +44,7 @@ async def bounded(result: Result, definition: ToolDefinition, put_blob: PutBlob)
             try:
                 encoded = json.canonical(value)
             except (json.JsonError, RecursionError):
-                return Failure("OUTPUT_INVALID", "the tool's output cannot be written as JSON")
+                return Failure("OUTPUT_INVALID", "The tool's output cannot be written as JSON.")
             return await _text(value, encoded, _JSON, limit, size, put_blob)
         case TextResult(text):
             clean = text.encode(errors="replace")
@@ -66,7 +66,7 @@ async def stored(outcome: ToolOutcome, load_blob: LoadBlob | None) -> "Json | Fa
         return None  # binary content
     data = await load_blob(reference) if load_blob is not None else None
     if data is None:
-        return Failure("OUTPUT_INVALID", "the stored output of the tool cannot be read and therefore not be checked")
+        return Failure("OUTPUT_INVALID", "The stored output of the tool cannot be read and therefore not be checked.")
     return json.loads(data) if reference.get("mime") == _JSON else data.decode()
 
 
@@ -108,9 +108,9 @@ def _read(path: Any, limit: int) -> bytes | Failure:
         with open(path, "rb") as stream:
             content = stream.read(limit + 1)
     except OSError as error:
-        return Failure("TOOL_FAILED", f"the tool's file cannot be read: {error.strerror}")
+        return Failure("TOOL_FAILED", f"The tool's file cannot be read: {error.strerror}")
     return _too_large(limit) if len(content) > limit else content
 
 
 def _too_large(limit: int) -> Failure:
-    return Failure("OUTPUT_TOO_LARGE", f"the tool's output is larger than its limit of {limit} bytes")
+    return Failure("OUTPUT_TOO_LARGE", f"The tool's output is larger than its limit of {limit} bytes.")

@@ -91,7 +91,7 @@ class Rendering:
     def _resolved(self, found: re.Match[str]) -> str:
         value = self.secret(found[1])
         if value is None:
-            raise RenderingError(Failure("TOOL_UNAVAILABLE", f"the environment variable {found[1]} is not set"))
+            raise RenderingError(Failure("TOOL_UNAVAILABLE", f"The environment variable {found[1]} is not set."))
         self.secrets.add(value)
         return value
 
@@ -108,6 +108,6 @@ def _rendered(result: Any) -> Any:
     if isinstance(result, Failure):
         if result.code == "TEMPLATE_VALUE_MISSING":
             argument = result.detail["path"].partition(".")[2]
-            result = Failure("INVALID_ARGUMENTS", f"the tool needs the argument {argument}")
+            result = Failure("INVALID_ARGUMENTS", f"The tool needs the argument {argument}.")
         raise RenderingError(result)
     return result

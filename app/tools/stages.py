@@ -90,7 +90,7 @@ async def pre_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next
         findings = attempt.found.guard.check(changed)
         if findings or set(decision.changes) - {"arguments"}:
             await _violated(attempt, "hook.PreToolUse", "GATE_DENIED", [(f.path, f.message) for f in findings])
-            return Returned(attempt.ended(Failure("GATE_DENIED", "a hook changed the arguments to invalid ones")))
+            return Returned(attempt.ended(Failure("GATE_DENIED", "A hook changed the arguments to invalid ones.")))
         attempt = replace(attempt, call=replace(attempt.call, arguments=changed))
     return await proceed(attempt)
 
@@ -104,7 +104,7 @@ async def approve(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next)
         return await proceed(attempt)
     if attempt.ports.approve is None or attempt.scope.ask_nobody:
         return Returned(
-            attempt.ended(Failure("APPROVAL_DENIED", "this call needs an approval, which cannot be given here"))
+            attempt.ended(Failure("APPROVAL_DENIED", "This call needs an approval, which cannot be given here."))
         )
     answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
     if isinstance(answer, Approved):
@@ -120,7 +120,7 @@ def _may_not_write(attempt: ToolAttempt, patterns: tuple[str, ...]) -> Failure |
     for path in found.guard.named_paths(attempt.arguments):
         if not any(matches_path(path, pattern) for pattern in patterns):
             allowed = ", ".join(patterns) or "none"
-            return Failure("POLICY_DENIED", f"this file may not be written here; allowed: {allowed}")
+            return Failure("POLICY_DENIED", f"This file may not be written here; allowed: {allowed}.")
     return None
 
 
@@ -128,14 +128,14 @@ def _beyond_session(attempt: ToolAttempt) -> Failure | None:
     """What the arguments alone show; the rest each kind of tool enforces when it acts."""
     found, limits = attempt.found, attempt.scope.limits
     if not limits.may_call(found.definition.name):
-        return Failure("SESSION_CONTROL_DENIED", "the session's settings do not allow this tool")
+        return Failure("SESSION_CONTROL_DENIED", "The session's settings do not allow this tool.")
     if not limits.writes and writes_named_files(found.definition):
-        return Failure("SESSION_CONTROL_DENIED", "the session's filesystemSandbox is read-only")
+        return Failure("SESSION_CONTROL_DENIED", "The session's filesystemSandbox is read-only.")
     if limits.folder is None:
         return None
     for path in found.guard.named_paths(attempt.arguments):
         if not is_beneath(path, limits.folder):
-            return Failure("SESSION_CONTROL_DENIED", f"files of this session are beneath {limits.folder}")
+            return Failure("SESSION_CONTROL_DENIED", f"Files of this session are beneath {limits.folder}.")
     return None
 
 
@@ -144,7 +144,7 @@ def _beyond_session(attempt: ToolAttempt) -> Failure | None:
 
 async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
     if attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set():
-        return Returned(attempt.ended(Failure("TOOL_CANCELLED", "the run was cancelled before the tool started")))
+        return Returned(attempt.ended(Failure("TOOL_CANCELLED", "The run was cancelled before the tool started.")))
     call, definition, record = attempt.call, attempt.found.definition, attempt.ports.record
     key = idempotency_key(attempt.scope, call) if definition.effect == "keyed" else None
     await record(
@@ -205,7 +205,7 @@ async def _record_result(attempt: ToolAttempt, invoked: Invoked, took: int) -> R
     )
     failed, shown = _as_stored(failed, stored), shown if stored is None else stored.get("output")
     if failed is None and not invoked.applied:
-        failed = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
+        failed = Failure("TOOL_CANCELLED", "The run was cancelled while the tool was running.")
     outcome = attempt.ended(
         failed, output=shown, executed=True, duration_ms=took, truncated=truncated, applied=invoked.applied
     )
@@ -236,7 +236,7 @@ async def post_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Nex
     if isinstance(decision, Transform) and outcome.ok:
         if set(decision.changes) - {"output"} or not is_json(decision.changes.get("output")):
             await _violated(attempt, "hook.PostToolUse", "GATE_DENIED", [])
-            failed = Failure("GATE_DENIED", "a hook changed the output to something invalid")
+            failed = Failure("GATE_DENIED", "A hook changed the output to something invalid.")
             return Returned(replace(outcome, output=None, error=failed))
         changed = decision.changes.get("output", outcome.output)
         return Returned(replace(outcome, output=changed, truncated=False), changed)  # the hook saw no more than this
@@ -253,7 +253,7 @@ async def check_output(gate: GatewayServices, attempt: ToolAttempt, *, proceed: 
         return returned
     await _violated(attempt, "tool.output", "OUTPUT_INVALID", issues)
     where = "; ".join(f"{path or '/'}: {message}" for path, message in issues[:3])
-    failed = Failure("OUTPUT_INVALID", f"the tool's output breaks its schema ({where})")
+    failed = Failure("OUTPUT_INVALID", f"The tool's output breaks its schema ({where}).")
     return Returned(replace(outcome, output=None, error=failed))
 
 

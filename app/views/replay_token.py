@@ -62,7 +62,7 @@ def decode(text: str, signer: Signer) -> ReplayToken | Failure:
         found = json.loads_strict(body)
         return ReplayToken(**{name: found[name] for name in ReplayToken.__dataclass_fields__})
     except (binascii.Error, json.JsonError, KeyError, TypeError, ValueError):
-        message = "this is not a token that this server signed: it was changed, or its secret is no longer in use"
+        message = "This is not a token that this server signed: it was changed, or its secret is no longer in use."
         return Failure("REPLAY_TOKEN_INVALID", message)
 
 

@@ -54,6 +54,25 @@ def test_messages_of_failures_have_no_private_words() -> None:
     assert bad == []
 
 
+def test_messages_of_failures_begin_as_sentences() -> None:
+    """A message may begin with the name of a field or a file. Diagnostics of the compiler follow a place and a code on
+    their line, and begin in lower case as those of other compilers do."""
+    bad = [
+        f"{path.relative_to(ROOT)}: {message}"
+        for path in sorted((ROOT / "app").rglob("*.py"))
+        if not path.is_relative_to(ROOT / "app/workspace")
+        for message in _messages_of_failures(path)
+        if re.match(r"[a-z]+(?:[ ,;:]|$)", message)
+    ]
+    assert bad == []
+
+
+def _messages_of_failures(path: Path) -> Iterator[str]:
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Failure":
+            yield from (_literal(one) for one in call.args[1:2])
+
+
 def test_sources_name_no_requirement_ids() -> None:
     named = {
         path.relative_to(ROOT).as_posix()

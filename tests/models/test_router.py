@@ -593,7 +593,7 @@ async def test_a_failure_becomes_an_error_value_with_its_causes() -> None:
         plan = ModelChoice(setup.config("a", script=FAILING, retry=quick(attempts=1)))
         error = error_value(await setup.failure(plan=plan))
         assert error.code == "PROVIDER_ERROR" and error.retryable
-        assert error.causes is not None and error.causes[0].message.startswith("a: the provider answered 500")
+        assert error.causes is not None and error.causes[0].message.startswith("a: The provider answered 500")
 
 
 @pytest.mark.requirement("OS-L2")

@@ -42,7 +42,7 @@ class NativeBackend:
             conversation.add([user_message(go_on)])
         if answered is not None:
             return answered
-        raise StepFailed(Failure("MAX_TURNS", f"no answer within {ctx.max_turns} turns"))
+        raise StepFailed(Failure("MAX_TURNS", f"No answer within {ctx.max_turns} turns."))
 
 
 KIND: Final = BackendKind(name="native", make=NativeBackend)

@@ -162,7 +162,7 @@ class _Cycle:
 
     async def _escalate(self, report: Handoff, feedback: str, reworks: int) -> str:
         """A person's decision where the agent asks for one; else the run ends here."""
-        failure = Failure("REVIEW_FAILED", f"the work did not pass its review: {feedback[:500]}")
+        failure = Failure("REVIEW_FAILED", f"The work did not pass its review: {feedback[:500]}")
         if not self._ctx.config.get("escalate"):
             raise StepFailed(failure)
         question: JsonObject = {

@@ -127,7 +127,7 @@ class _Talk:
     async def turn(self) -> Handoff | None:
         """One model call and what follows from it; None as long as the role has not reported."""
         if self._turns >= self._ctx.max_turns:
-            message = f"the {self._role.name} gave no report within {self._ctx.max_turns} turns"
+            message = f"The {self._role.name} gave no report within {self._ctx.max_turns} turns."
             raise StepFailed(Failure("MAX_TURNS", message))
         options = CallOptions(role=self._role.name, tools=self._tools or frozenset())
         answer = await self._ctx.call_model(await self.conversation.messages(), options)
@@ -154,7 +154,7 @@ class _Talk:
             await self._ctx.report(role.name, role.schema, value, answer.message_id)
             return Handoff(role.name, value, tuple(self._results))
         if self._repaired:
-            message = f"the {role.name} twice gave no answer of the schema {role.schema}"
+            message = f"The {role.name} twice gave no answer of the schema {role.schema}."
             raise StepFailed(Failure("MALFORMED_AGENT_MESSAGE", message))
         self._repaired = True
         self.conversation.add(_sent_back(answer, role, issues))

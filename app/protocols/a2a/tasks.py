@@ -54,7 +54,7 @@ class AgentDesk:
 
     def require(self, scope: str) -> None:
         if not self.caller.may(scope):
-            raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs=scope)
+            raise HttpProblem(Failure("FORBIDDEN", "The caller may not do this."), None, needs=scope)
 
     @property
     def _workflow(self) -> str | None:

@@ -50,7 +50,7 @@ class AguiMessage(AguiBody):
         parts = self.content if isinstance(self.content, list) else [None]
         texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
         if len(texts) != len(parts) or not all(isinstance(one, str) for one in texts):
-            raise HttpProblem(Failure("INVALID_REQUEST", "only text is taken as the content of a message"))
+            raise HttpProblem(Failure("INVALID_REQUEST", "Only text is taken as the content of a message."))
         return "\n".join(map(str, texts))
 
 
@@ -100,7 +100,7 @@ class RunAgentInput(AguiBody):
             found.append("The state of the application: " + json.dumps(state).decode())
         text = "\n\n".join(found)
         if len(text) > _MAX_CONTEXT:
-            message = f"context, state and system messages are longer than {_MAX_CONTEXT} characters"
+            message = f"Context, state and system messages are longer than {_MAX_CONTEXT} characters."
             raise HttpProblem(Failure("BODY_TOO_LARGE", message))
         return text or None
 

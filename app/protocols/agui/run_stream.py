@@ -62,9 +62,9 @@ def _existing(server: ServerContext, agent: str) -> None:
     workspace = server.workspace.current
     if agent.startswith(WORKFLOW):
         if agent.removeprefix(WORKFLOW) not in workspace.workflows:
-            raise HttpProblem(Failure("WORKFLOW_NOT_FOUND", "there is no such workflow"))
+            raise HttpProblem(Failure("WORKFLOW_NOT_FOUND", "There is no such workflow."))
     elif agent not in workspace.agents:
-        raise HttpProblem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
+        raise HttpProblem(Failure("AGENT_NOT_FOUND", "There is no such agent."))
 
 
 class AguiFrames:

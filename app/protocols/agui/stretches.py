@@ -48,7 +48,7 @@ async def open_stretch(
         wanted = {one.interrupt_id: (one.status, one.payload) for one in given.resume}
         found = [await server.reader.interrupt(caller.tenant, interrupt_id) for interrupt_id in wanted]
         if any(one is None or one.thread_id != given.thread_id for one in found):
-            raise HttpProblem(Failure("INTERRUPT_NOT_FOUND", "the thread has no such interrupt"))
+            raise HttpProblem(Failure("INTERRUPT_NOT_FOUND", "The thread has no such interrupt."))
         return await _go_on(server, caller, [(one, *wanted[one.id]) for one in found if one is not None])
     outputs = {one.tool_call_id or "": one for one in given.fresh() if one.role == "tool"}
     if outputs:
@@ -75,7 +75,7 @@ async def _begin(
     else:
         history, said = given.conversation()
     if not said:
-        raise HttpProblem(Failure("INVALID_REQUEST", "there is no message of the user after the last answer"))
+        raise HttpProblem(Failure("INVALID_REQUEST", "There is no message of the user after the last answer."))
     flow = agent.removeprefix(WORKFLOW) if agent.startswith(WORKFLOW) else None
     wanted = Submission(
         agent=None if flow is not None else agent,
@@ -98,15 +98,15 @@ async def _begin(
 async def _go_on(server: ServerContext, caller: Principal, answers: list[tuple[Interrupt, str, Any]]) -> Stretch:
     """All of one run; the stretch begins after the last of the pauses that are answered."""
     if not caller.may("interrupts:answer"):
-        raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="interrupts:answer")
+        raise HttpProblem(Failure("FORBIDDEN", "The caller may not do this."), None, needs="interrupts:answer")
     run_id = answers[0][0].run_id or ""
     if any(one.run_id != run_id for one, _, _ in answers):
-        raise HttpProblem(Failure("INVALID_REQUEST", "the answers belong to several runs"))
+        raise HttpProblem(Failure("INVALID_REQUEST", "The answers belong to several runs."))
     for asked, status, payload in answers:
         await _give(server, caller, asked, status, payload)
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
-        raise HttpProblem(Failure("RUN_NOT_FOUND", "there is no such run"))
+        raise HttpProblem(Failure("RUN_NOT_FOUND", "There is no such run."))
     ids = {one.id for one, _, _ in answers}
     raised = await server.reader.events_of(
         caller.tenant, run.thread_id, (InterruptRaised.type,), run.first_seq - 1, run.last_seq, 10_000
@@ -123,7 +123,7 @@ async def _give(server: ServerContext, caller: Principal, asked: Interrupt, stat
     if asked.status != "open":
         if asked.status == "resolved" and asked.answer == answer:
             return
-        raise HttpProblem(Failure("INTERRUPT_NOT_OPEN", "it was answered before, or expired"))
+        raise HttpProblem(Failure("INTERRUPT_NOT_OPEN", "It was answered before, or expired."))
     if answer is None:
         await server.lifecycle.cancel(caller, asked.run_id or "", "the user gave up a question")
         return

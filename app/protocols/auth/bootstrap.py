@@ -63,7 +63,7 @@ class Bootstrap:
         async with self._one_at_a_time:
             if self.token is None or await self._has_admin():
                 self._forget()
-                return Failure("UNAUTHENTICATED", "credentials are needed")
+                return Failure("UNAUTHENTICATED", "Credentials are needed.")
             made = await create()
             if isinstance(made, NewKey):
                 self._forget()

@@ -58,7 +58,7 @@ def routes() -> APIRouter:
 def _answer(request: Request, name: str) -> Response:
     asset = assets().get(name)
     if asset is None:
-        raise HttpProblem(Failure("NOT_FOUND", "there is nothing at this address"))
+        raise HttpProblem(Failure("NOT_FOUND", "There is nothing at this address."))
     headers = _HEADERS | {"etag": asset.etag}
     if request.query_params.get("v") == asset.version:
         headers["cache-control"] = "public, max-age=31536000, immutable"

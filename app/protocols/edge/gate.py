@@ -155,8 +155,8 @@ class RequestGate:
         if not isinstance(who, Principal):
             self._access.denials.count(who.tenant, who.principal or f"peer:{peer_of(scope)}", who.reason)
             if who.reason == CSRF_MISSING:
-                return Failure("CSRF_TOKEN_INVALID", "a browser session needs its CSRF token for a change")
-            return Failure("UNAUTHENTICATED", "credentials are needed")
+                return Failure("CSRF_TOKEN_INVALID", "A browser session needs its CSRF token for a change.")
+            return Failure("UNAUTHENTICATED", "Credentials are needed.")
         scope["holdfast.principal"] = who
         scope["holdfast.access"] = self._access
         rates, in_flight = self._bounds(scope)

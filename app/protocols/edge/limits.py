@@ -55,7 +55,7 @@ def body_limit(path: str, uploads: int = MAX_UPLOAD_BYTES) -> int:
 
 
 def headers_too_large() -> Failure:
-    return Failure("HEADERS_TOO_LARGE", f"the address and the headers are larger than {MAX_HEADER_BYTES} bytes")
+    return Failure("HEADERS_TOO_LARGE", f"The address and the headers are larger than {MAX_HEADER_BYTES} bytes.")
 
 
 class Rates:
@@ -111,9 +111,9 @@ class InFlight:
 
     def refusal(self, tenant: str) -> Failure | None:
         if self.total >= self._most:
-            return Failure("OVERLOADED", "the server serves as many requests as it can", retryable=True)
+            return Failure("OVERLOADED", "The server serves as many requests as it can.", retryable=True)
         if self._of_tenant.get(tenant, 0) >= self._most_per_tenant:
-            return Failure("TENANT_BUSY", "too many requests of this tenant are being served", retryable=True)
+            return Failure("TENANT_BUSY", "Too many requests of this tenant are being served.", retryable=True)
         return None
 
     def enter(self, tenant: str) -> None:
@@ -194,7 +194,7 @@ class BoundedBody:
         if self._held is None:
             return
         if not self._held.take(self._size - self._taken):
-            message = "the server holds as many large bodies as it can"
+            message = "The server holds as many large bodies as it can."
             self.failure = Failure("OVERLOADED", message, retryable=True)
             raise HttpProblem(self.failure)
         self._taken = self._size
@@ -212,8 +212,8 @@ class BoundedBody:
             async with asyncio.timeout_at(self._deadline):
                 return await self._receive()
         except TimeoutError:
-            self.failure = Failure("BODY_TIMEOUT", f"the body did not arrive within {BODY_SECONDS:.0f} s")
+            self.failure = Failure("BODY_TIMEOUT", f"The body did not arrive within {BODY_SECONDS:.0f} s.")
             raise HttpProblem(self.failure) from None
 
     def _too_large(self) -> Failure:
-        return Failure("BODY_TOO_LARGE", f"the body is larger than {self._limit} bytes")
+        return Failure("BODY_TOO_LARGE", f"The body is larger than {self._limit} bytes.")

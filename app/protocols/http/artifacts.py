@@ -51,7 +51,7 @@ def routes(server: ServerContext) -> APIRouter:
         artifact = await _existing(server, caller, artifact_id)
         sha256 = artifact.value.get("sha256")
         if not isinstance(sha256, str):
-            raise HttpProblem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
+            raise HttpProblem(Failure("ARTIFACT_HAS_NO_CONTENT", "The artifact names no stored content."))
         name, mime = str(artifact.value["name"]), str(artifact.value.get("mime"))
         return await blob_answer(server, caller, request, artifact.thread_id, sha256, name, mime)
 
@@ -69,10 +69,10 @@ def routes(server: ServerContext) -> APIRouter:
         artifact = await _existing(server, caller, artifact_id)
         other_id = against or artifact.value.get("previous")
         if not isinstance(other_id, str):
-            raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "the artifact is the first of its name"))
+            raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "The artifact is the first of its name."))
         other = await _existing(server, caller, other_id)
         if other.thread_id != artifact.thread_id:
-            raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact on this thread"))
+            raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "There is no such artifact on this thread."))
         before, after = await _text(server, caller, other), await _text(server, caller, artifact)
         names = (
             f"{it.value['name']} ({it.value.get('version') or it.id})".replace("\n", " ") for it in (other, artifact)
@@ -87,21 +87,21 @@ async def _text(server: ServerContext, caller: Principal, artifact: Artifact) ->
     """The artifact's content, where it is a text that can be compared."""
     sha256, size = artifact.value.get("sha256"), artifact.value.get("size")
     if not isinstance(sha256, str) or (isinstance(size, int) and size > MAX_COMPARED_BYTES):
-        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "one of the artifacts is too large or not stored here"))
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "One of the artifacts is too large or not stored here."))
     found = await server.reader.blob(caller.tenant, artifact.thread_id, sha256)
     if found is None:
-        raise HttpProblem(Failure("BLOB_NOT_FOUND", "the content is not there any more"))
+        raise HttpProblem(Failure("BLOB_NOT_FOUND", "The content is not there any more."))
     if len(found[1]) > MAX_COMPARED_BYTES or b"\x00" in found[1]:
-        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "one of the artifacts is too large or not a text"))
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "One of the artifacts is too large or not a text."))
     try:
         return found[1].decode()
     except UnicodeDecodeError:
-        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "one of the artifacts is not a text")) from None
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "One of the artifacts is not a text.")) from None
 
 
 async def _existing(server: ServerContext, caller: Principal, artifact_id: str) -> Artifact:
     artifact = await server.reader.artifact(caller.tenant, artifact_id)
     if artifact is None:
-        raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact"))
+        raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "There is no such artifact."))
     await existing_thread(server, caller, artifact.thread_id)
     return artifact

@@ -47,7 +47,7 @@ async def read_body(request: Request, limit: int | None = None) -> bytes:
         more = message.get("more_body", False)
         size += len(chunk)
         if limit is not None and size > limit:
-            raise HttpProblem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
+            raise HttpProblem(Failure("BODY_TOO_LARGE", f"The body is larger than {limit} bytes."))
         if not more and size == len(chunk):
             return chunk
         whole.write(chunk)

@@ -28,7 +28,7 @@ def refuse_unknown_fields(value: Any, model: type[BaseModel]) -> None:
     if len(unknown := value.keys() - known) > MAX_ISSUES:
         issues = [Issue(json_pointer([shown(name)]), unknown_name(name, known)) for name in _some(unknown)]
         raise HttpProblem(
-            Failure("INVALID_REQUEST", f"the body has {len(unknown)} fields that this call does not take"), issues
+            Failure("INVALID_REQUEST", f"The body has {len(unknown)} fields that this call does not take."), issues
         )
 
 
@@ -39,7 +39,7 @@ def problem_of(error: ValidationError, model: type[BaseModel]) -> HttpProblem:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     issues = [_issue(one["type"], one["loc"], one["msg"], model) for one in found[:MAX_ISSUES]]
     more = f"; the first {MAX_ISSUES} of {count} are listed" if count > MAX_ISSUES else ""
-    return HttpProblem(Failure("INVALID_REQUEST", f"a field is missing or wrong{more}"), issues)
+    return HttpProblem(Failure("INVALID_REQUEST", f"A field is missing or wrong{more}."), issues)
 
 
 def unknown_name(name: str, known: Iterable[str]) -> str:

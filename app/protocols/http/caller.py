@@ -30,7 +30,7 @@ def permitted(connection: HTTPConnection, needs: str | None, path_params: Mappin
     """The principal that the gate noted, if it may call a route with these needs."""
     principal = connection.scope.get("holdfast.principal")
     if not isinstance(principal, Principal):
-        raise HttpProblem(Failure("UNAUTHENTICATED", "credentials are needed"))
+        raise HttpProblem(Failure("UNAUTHENTICATED", "Credentials are needed."))
     if needs is None or not (needs == ANYBODY or needs in principal.scopes):
         raise refusal(connection, principal, needs)
     for name, value in path_params.items():
@@ -44,7 +44,7 @@ def refusal(connection: HTTPConnection, principal: Principal, needs: str | None)
     access: Access | None = connection.scope.get("holdfast.access")
     if access is not None:
         access.denials.count(principal.tenant, principal.id, f"forbidden {needs}")
-    return HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs=needs)
+    return HttpProblem(Failure("FORBIDDEN", "The caller may not do this."), None, needs=needs)
 
 
 Caller = Annotated[Principal, Depends(authorise)]

@@ -74,7 +74,7 @@ async def _files(server: ServerContext, digest: str) -> Mapping[str, bytes]:
         return current.files.contents()
     found = await server.workspace_files(digest)
     if found is None:
-        raise HttpProblem(Failure("NOT_FOUND", "the files of a workspace with this digest are not kept"))
+        raise HttpProblem(Failure("NOT_FOUND", "The files of a workspace with this digest are not kept."))
     return found
 
 

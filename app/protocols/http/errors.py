@@ -292,7 +292,7 @@ def _issues(issues: list[Issue]) -> list[dict[str, str]]:
 
 def unexpected(path: str) -> Response:
     """The answer to an exception that nobody expected."""
-    return answer(Failure("INTERNAL", "an unexpected error occurred in the server"), path=path)
+    return answer(Failure("INTERNAL", "An unexpected error occurred in the server."), path=path)
 
 
 def install(app: FastAPI) -> None:
@@ -309,20 +309,20 @@ def install(app: FastAPI) -> None:
         # The framework's own body repeats what was sent; ours names the places only.
         issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()[:MAX_ISSUES]]
         return answer(
-            Failure("INVALID_REQUEST", "a parameter is missing or invalid"), issues, path=request.scope["path"]
+            Failure("INVALID_REQUEST", "A parameter is missing or invalid."), issues, path=request.scope["path"]
         )
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> Response:
         path = request.scope["path"]
         if error.status_code == 405:
-            refused = answer(Failure("METHOD_NOT_ALLOWED", "the path does not support this method"), path=path)
+            refused = answer(Failure("METHOD_NOT_ALLOWED", "The path does not support this method."), path=path)
             refused.headers.update(error.headers or {})  # the framework knows which methods there are
             return refused
         if error.status_code == 404:
             more = {"remedy": "See /docs for the paths of this server."}
-            return answer(Failure("NOT_FOUND", "there is no route with this path"), more=more, path=path)
-        return answer(Failure("INVALID_REQUEST", "the request cannot be read"), path=path)
+            return answer(Failure("NOT_FOUND", "There is no route with this path."), more=more, path=path)
+        return answer(Failure("INVALID_REQUEST", "The request cannot be read."), path=path)
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, _error: Exception) -> Response:

@@ -106,7 +106,7 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
 async def existing_file(server: ServerContext, caller: Principal, file_id: str) -> StoredFile:
     file = await server.files.get(caller.tenant, file_id)
     if file is None:
-        raise HttpProblem(Failure("UPLOAD_NOT_FOUND", "there is no such file"))
+        raise HttpProblem(Failure("UPLOAD_NOT_FOUND", "There is no such file."))
     if file.deleted_at is not None:
-        raise HttpProblem(Failure("UPLOAD_DELETED", "the file was deleted"))
+        raise HttpProblem(Failure("UPLOAD_DELETED", "The file was deleted."))
     return file

@@ -88,7 +88,7 @@ def routes(server: ServerContext) -> APIRouter:
         body, _ = await read_model(request, Answer)
         asked = await existing_interrupt(server, caller, interrupt_id)
         if asked.status == "open" and (issues := _unknown_questions(asked.questions, body.root.get("answers"))):
-            message = "the interrupt has no such question; an answer is named by the `id` of its question"
+            message = "The interrupt has no such question; an answer is named by the `id` of its question."
             raise HttpProblem(Failure("ANSWER_INVALID", message), issues)
         answered = await server.interrupts.answer(caller, interrupt_id, body.root)
         if isinstance(answered, NotAnswered):

@@ -28,25 +28,25 @@ _PAGE: Final = 2000
 async def existing_run(server: ServerContext, caller: Principal, run_id: str) -> Run:
     run = await server.reader.run(caller.tenant, run_id)
     if run is None and await server.reader.is_run_of_deleted_thread(caller.tenant, run_id):
-        raise HttpProblem(Failure("THREAD_DELETED", "the run's thread was deleted"))
+        raise HttpProblem(Failure("THREAD_DELETED", "The run's thread was deleted."))
     if run is None:
-        raise HttpProblem(Failure("RUN_NOT_FOUND", "there is no such run"))
+        raise HttpProblem(Failure("RUN_NOT_FOUND", "There is no such run."))
     return run
 
 
 async def existing_thread(server: ServerContext, caller: Principal, thread_id: str) -> Thread:
     thread = await server.reader.thread(caller.tenant, thread_id)
     if thread is None:
-        raise HttpProblem(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+        raise HttpProblem(Failure("THREAD_NOT_FOUND", "There is no such thread."))
     if isinstance(thread, Tombstone) or thread.deleted_at is not None:
-        raise HttpProblem(Failure("THREAD_DELETED", "the thread was deleted"))
+        raise HttpProblem(Failure("THREAD_DELETED", "The thread was deleted."))
     return thread
 
 
 async def existing_interrupt(server: ServerContext, caller: Principal, interrupt_id: str) -> Interrupt:
     interrupt = await server.reader.interrupt(caller.tenant, interrupt_id)
     if interrupt is None:
-        raise HttpProblem(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
+        raise HttpProblem(Failure("INTERRUPT_NOT_FOUND", "There is no such interrupt."))
     await existing_thread(server, caller, interrupt.thread_id)
     return interrupt
 
@@ -123,7 +123,7 @@ async def _whole_entry(entry: Entry, load: Load) -> Entry:
 
 def _refuse_if_longer(length: int) -> None:
     if length > MAX_EVENTS_OF_A_VIEW:
-        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"there are more than {MAX_EVENTS_OF_A_VIEW} events"))
+        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"There are more than {MAX_EVENTS_OF_A_VIEW} events."))
 
 
 async def whole_interrupt(server: ServerContext, caller: Principal, found: Interrupt) -> Interrupt:

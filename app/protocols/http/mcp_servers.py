@@ -57,7 +57,7 @@ def routes(server: ServerContext) -> APIRouter:
         body, _ = await read_model(request, BeginMcpLogin)
         parts = urlsplit(body.redirect_uri)
         if parts.fragment or not (parts.scheme == "https" or parts.hostname in _LOOPBACK):
-            message = "redirectUri must be https, or http on a loopback address, without a fragment"
+            message = "RedirectUri must be https, or http on a loopback address, without a fragment."
             raise HttpProblem(Failure("INVALID_REQUEST", message))
         begun = await server.mcp_logins.begin(caller, name, body.redirect_uri)
         if isinstance(begun, Failure):

@@ -77,7 +77,7 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
         return given, ()
     size = sum(len(part["data"]) for part in given if isinstance(part.get("data"), str))
     if wrong := await off_loop(size, partial(_wrong_parts, given)):
-        raise HttpProblem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
+        raise HttpProblem(Failure("INVALID_REQUEST", "A message part is wrong."), wrong)
     parts: list[JsonObject] = []
     blobs: list[BlobDraft] = []
     for number, part in enumerate(given):
@@ -99,7 +99,7 @@ def _wrong_parts(given: Sequence[Any]) -> list[Issue]:
 def refuse_long_text(size: int) -> None:
     """For what is not content of media. It is copied, searched and hashed with every event that contains it."""
     if size > MAX_TEXT:
-        message = f"the input without its media is larger than {MAX_TEXT} characters"
+        message = f"The input without its media is larger than {MAX_TEXT} characters."
         raise HttpProblem(Failure("BODY_TOO_LARGE", message))
 
 
@@ -128,9 +128,9 @@ async def by_reference(
 async def _uploaded(files: Files, tenant: str, file_id: str, room: int) -> tuple[str, str, bytes]:
     file = await files.get(tenant, file_id)
     if file is None:
-        raise HttpProblem(Failure("UPLOAD_NOT_FOUND", "the input names a file that is not there"))
+        raise HttpProblem(Failure("UPLOAD_NOT_FOUND", "The input names a file that is not there."))
     if file.deleted_at is not None:
-        raise HttpProblem(Failure("UPLOAD_DELETED", "the input names a file that was deleted"))
+        raise HttpProblem(Failure("UPLOAD_DELETED", "The input names a file that was deleted."))
     if file.size > room:
         raise _too_large()
     content = BytesIO()  # gives its bytes away without a copy, unlike a list of pieces that is joined
@@ -144,8 +144,8 @@ def _decoded(data: str, number: int) -> bytes:
         return decode_base64(data)
     except ValueError:
         issue = Issue(f"/input/{number}/data", "is not base64")
-        raise HttpProblem(Failure("INVALID_REQUEST", "a message part is wrong"), [issue]) from None
+        raise HttpProblem(Failure("INVALID_REQUEST", "A message part is wrong."), [issue]) from None
 
 
 def _too_large() -> HttpProblem:
-    return HttpProblem(Failure("BODY_TOO_LARGE", f"the parts weigh more than {MAX_PARTS_BYTES} bytes"))
+    return HttpProblem(Failure("BODY_TOO_LARGE", f"The parts weigh more than {MAX_PARTS_BYTES} bytes."))

@@ -61,7 +61,7 @@ def _document(given: dict[str, Any], tenant: str) -> dict[str, Any]:
 def _invalid(issues: list[Issue]) -> HttpProblem:
     """`issues` of the spec, at their place in the body."""
     placed = [Issue(f"/spec{issue.path}".rstrip("/"), issue.message) for issue in issues]
-    return HttpProblem(Failure("INVALID_REQUEST", "the spec of the schedule is invalid"), placed)
+    return HttpProblem(Failure("INVALID_REQUEST", "The spec of the schedule is invalid."), placed)
 
 
 def routes(server: ServerContext) -> APIRouter:

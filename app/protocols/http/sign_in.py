@@ -65,7 +65,7 @@ def routes(server: ServerContext) -> APIRouter:
             return _shown(server, caller, None)
         session = None if server.access.browsers is None else server.access.browsers.open(caller, tenant)
         if session is None:
-            raise HttpProblem(Failure("SIGN_IN_REFUSED", "these credentials cannot open a browser session"))
+            raise HttpProblem(Failure("SIGN_IN_REFUSED", "These credentials cannot open a browser session."))
         if tenant is not None and tenant != caller.tenant:
             entered = TenantEntered(principal=caller.id, from_tenant=caller.tenant)
             await server.ledger.record(tenant, entered, actor=caller.actor)

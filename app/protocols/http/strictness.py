@@ -51,7 +51,7 @@ def _refuse_unknown_names(query: bytes, declared: Iterable[str]) -> None:
     if unknown := sorted(names - known):
         issues = [Issue(f"/query/{shown(name)}", unknown_name(name, known)) for name in unknown[:MAX_ISSUES]]
         raise HttpProblem(
-            Failure("UNKNOWN_PARAMETER", "the address has a parameter that this call does not take"), issues
+            Failure("UNKNOWN_PARAMETER", "The address has a parameter that this call does not take."), issues
         )
 
 
@@ -61,7 +61,7 @@ async def _refuse_body(request: Request) -> None:
         return
     raw = await read_body(request, _MAX_EMPTY_BODY)
     if raw.strip() and parsed(raw) != {}:
-        raise HttpProblem(Failure("INVALID_REQUEST", "this call takes no body"), [Issue("/", "must be empty")])
+        raise HttpProblem(Failure("INVALID_REQUEST", "This call takes no body."), [Issue("/", "must be empty")])
 
 
 def _query_names(dependant: Dependant) -> Iterable[str]:

@@ -221,7 +221,7 @@ async def submit(
     server: ServerContext, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
 ) -> Response:
     if wanted.user is not None and not caller.may("memory:delegate"):
-        raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="memory:delegate")
+        raise HttpProblem(Failure("FORBIDDEN", "The caller may not do this."), None, needs="memory:delegate")
     if wanted.webhook is not None:
         webhook = await server.webhooks.for_run(caller, wanted.webhook)
         if isinstance(webhook, Failure):

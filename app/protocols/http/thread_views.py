@@ -185,7 +185,7 @@ async def blob_answer(
     """The blob under its own name and type, or those of what refers to it."""
     found = await server.reader.blob_size(caller.tenant, thread_id, sha256)
     if found is None:
-        raise HttpProblem(Failure("BLOB_NOT_FOUND", "no event of the thread refers to such a blob"))
+        raise HttpProblem(Failure("BLOB_NOT_FOUND", "No event of the thread refers to such a blob."))
     stored_mime, size = found
 
     async def read(start: int, end: int) -> AsyncIterator[bytes]:

@@ -72,7 +72,7 @@ def routes(server: ServerContext) -> APIRouter:
 def existing_tool(server: ServerContext, name: str) -> CompiledTool:
     found = server.workspace.current.tools.get(name)
     if found is None:
-        raise HttpProblem(Failure("TOOL_NOT_FOUND", "the workspace has no such tool"))
+        raise HttpProblem(Failure("TOOL_NOT_FOUND", "The workspace has no such tool."))
     return found
 
 

@@ -61,7 +61,7 @@ class FileUpload:
         async for chunk in self._chunks():
             self._parts.write(chunk)
             return
-        raise HttpProblem(Failure("UPLOAD_INVALID", "the form ends before its file does"))
+        raise HttpProblem(Failure("UPLOAD_INVALID", "The form ends before its file does."))
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         try:
@@ -72,7 +72,7 @@ class FileUpload:
                         raise _too_large(self._limit)
                     yield chunk
         except ClientDisconnect:
-            raise HttpProblem(Failure("UPLOAD_INVALID", "the upload was broken off")) from None
+            raise HttpProblem(Failure("UPLOAD_INVALID", "The upload was broken off.")) from None
 
 
 class _Parts:
@@ -80,7 +80,7 @@ class _Parts:
 
     def __init__(self, boundary: bytes) -> None:
         if not 1 <= len(boundary) <= 70:
-            raise HttpProblem(Failure("UPLOAD_INVALID", "the form names no boundary"))
+            raise HttpProblem(Failure("UPLOAD_INVALID", "The form names no boundary."))
         self.headers: Message | None = None
         self.pieces: list[bytes] = []
         self.ended = False
@@ -104,7 +104,7 @@ class _Parts:
         try:
             self._parser.write(chunk)
         except MultipartParseError:
-            raise HttpProblem(Failure("UPLOAD_INVALID", "the form cannot be read")) from None
+            raise HttpProblem(Failure("UPLOAD_INVALID", "The form cannot be read.")) from None
 
     def filename(self) -> str | None:
         assert self.headers is not None
@@ -121,7 +121,7 @@ class _Parts:
 
     def _bounded(self, data: bytes) -> bytes:
         if len(data) > _MAX_PART_HEADER:
-            raise HttpProblem(Failure("UPLOAD_INVALID", "a part of the form has too long a header"))
+            raise HttpProblem(Failure("UPLOAD_INVALID", "A part of the form has too long a header."))
         return data
 
     def _on_header(self) -> None:
@@ -134,7 +134,7 @@ class _Parts:
         if self._reading.get_filename() is None:
             return
         if self.headers is not None:
-            raise HttpProblem(Failure("UPLOAD_INVALID", "the form has more than one file"))
+            raise HttpProblem(Failure("UPLOAD_INVALID", "The form has more than one file."))
         self.headers, self._taking = self._reading, True
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
@@ -160,4 +160,4 @@ def clean_mime(mime: str) -> str:
 
 
 def _too_large(limit: int) -> HttpProblem:
-    return HttpProblem(Failure("BODY_TOO_LARGE", f"the upload is larger than {limit} bytes"))
+    return HttpProblem(Failure("BODY_TOO_LARGE", f"The upload is larger than {limit} bytes."))

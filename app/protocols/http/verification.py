@@ -36,7 +36,7 @@ def routes(server: ServerContext) -> APIRouter:
         that was kept elsewhere: compare `lastSeq` and `headHash` with it."""
         thread = await existing_thread(server, caller, thread_id)
         if thread.last_seq > MAX_EVENTS_OF_A_VIEW:
-            raise HttpProblem(Failure("VIEW_TOO_LARGE", f"there are more than {MAX_EVENTS_OF_A_VIEW} events"))
+            raise HttpProblem(Failure("VIEW_TOO_LARGE", f"There are more than {MAX_EVENTS_OF_A_VIEW} events."))
         check, after, count = ChainCheck(), 0, 0
         while page := await server.reader.events(caller.tenant, thread.id, after, _PAGE):
             check.feed(page)

@@ -88,11 +88,11 @@ def _add_run_graph(router: APIRouter, server: ServerContext) -> None:
         """With `until` as it stood after that event."""
         run = await existing_run(server, caller, run_id)
         if run.workflow is None:
-            raise HttpProblem(Failure("RUN_HAS_NO_GRAPH", "the run is not that of a workflow"))
+            raise HttpProblem(Failure("RUN_HAS_NO_GRAPH", "The run is not that of a workflow."))
         workspace = await server.workspace_of(run.workspace_digest)
         flow = workspace.workflows.get(run.workflow) if workspace is not None else None
         if flow is None:
-            raise HttpProblem(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
+            raise HttpProblem(Failure("WORKSPACE_GONE", "The workspace of this run cannot be compiled any more."))
         thread = await existing_thread(server, caller, run.thread_id)
         events = up_to(await whole_thread(server, caller, thread), until)
         states = FlowStates(run.id).apply_all(events)
@@ -114,7 +114,7 @@ def _drawn(flow: CompiledWorkflow, form: str, states: FlowStates | None, **more:
 def _existing(server: ServerContext, name: str) -> CompiledWorkflow:
     found = server.workspace.current.workflows.get(name)
     if found is None:
-        raise HttpProblem(Failure("WORKFLOW_NOT_FOUND", "the workspace has no such workflow"))
+        raise HttpProblem(Failure("WORKFLOW_NOT_FOUND", "The workspace has no such workflow."))
     return found
 
 

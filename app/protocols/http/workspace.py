@@ -39,7 +39,7 @@ def routes(server: ServerContext) -> APIRouter:
         asked = WorkspaceReloadRequested(digest=status.digest, accepted=status.rejected is None)
         await server.ledger.record(caller.tenant, asked, actor=caller.actor)
         if status.rejected is not None:
-            failure = Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use")
+            failure = Failure("WORKSPACE_INVALID", "The files have mistakes; the old workspace stays in use.")
             raise HttpProblem(failure, None, diagnostics=status.rejected.as_json())
         return json_answer(_status(server, status))
 
@@ -54,7 +54,7 @@ def routes(server: ServerContext) -> APIRouter:
     async def agent(name: str, _caller: Caller) -> Response:
         found = server.workspace.current.agents.get(name)
         if found is None:
-            raise HttpProblem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
+            raise HttpProblem(Failure("AGENT_NOT_FOUND", "There is no such agent."))
         return json_answer(_agent(server, found))
 
     return router

@@ -77,7 +77,7 @@ async def _named(server: ServerContext, caller: Principal, name: Any) -> Offered
 
 def require(caller: Principal, scope: str) -> None:
     if not caller.may(scope):
-        raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs=scope)
+        raise HttpProblem(Failure("FORBIDDEN", "The caller may not do this."), None, needs=scope)
 
 
 def _submission(tool: Offered, arguments: JsonObject, message: RpcMessage, terms: ClientTerms) -> Submission:

@@ -148,7 +148,7 @@ async def read_resource(
                         raise
                     raise _missing(problem.failure, stateless) from None
                 return {"contents": [contents(uri, mime, data)]}
-    raise _missing(Failure("NOT_FOUND", "there is no such resource"), stateless)
+    raise _missing(Failure("NOT_FOUND", "There is no such resource."), stateless)
 
 
 def _missing(failure: Failure, stateless: bool) -> RpcError:
@@ -158,7 +158,7 @@ def _missing(failure: Failure, stateless: bool) -> RpcError:
 async def _thread(server: ServerContext, caller: Principal, thread_id: str) -> tuple[str, bytes]:
     require(caller, "threads:read")
     if not may_follow(caller, thread_id):
-        raise HttpProblem(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+        raise HttpProblem(Failure("THREAD_NOT_FOUND", "There is no such thread."))
     thread = await existing_thread(server, caller, thread_id)
     _, entries = await whole_transcript(server, caller, thread)
     return _JSON, _bounded(json.dumps(thread_json(thread) | {"messages": [entry_json(one) for one in entries]}))
@@ -175,19 +175,19 @@ async def _artifact(server: ServerContext, caller: Principal, artifact_id: str) 
     require(caller, "files:read")
     artifact = await server.reader.artifact(caller.tenant, artifact_id)
     if artifact is None:
-        raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact"))
+        raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "There is no such artifact."))
     await existing_thread(server, caller, artifact.thread_id)
     sha256 = artifact.value.get("sha256")
     if not isinstance(sha256, str):
-        raise HttpProblem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_CONTENT", "The artifact names no stored content."))
     size = await server.reader.blob_size(caller.tenant, artifact.thread_id, sha256)
     if size is None:
-        raise HttpProblem(Failure("BLOB_NOT_FOUND", "the content is not there any more"))
+        raise HttpProblem(Failure("BLOB_NOT_FOUND", "The content is not there any more."))
     if size[1] > MAX_CONTENT_BYTES:
-        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"the content is larger than {MAX_CONTENT_BYTES} bytes"))
+        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"The content is larger than {MAX_CONTENT_BYTES} bytes."))
     found = await server.reader.blob(caller.tenant, artifact.thread_id, sha256)
     if found is None:
-        raise HttpProblem(Failure("BLOB_NOT_FOUND", "the content is not there any more"))
+        raise HttpProblem(Failure("BLOB_NOT_FOUND", "The content is not there any more."))
     return str(artifact.value.get("mime") or found[0]), found[1]
 
 
@@ -195,13 +195,13 @@ async def _skill(server: ServerContext, caller: Principal, name: str) -> tuple[s
     require(caller, "workspace:read")
     skill = server.workspace.current.skills.get(name)
     if skill is None:
-        raise HttpProblem(Failure("NOT_FOUND", "there is no such skill"))
+        raise HttpProblem(Failure("NOT_FOUND", "There is no such skill."))
     return "text/markdown", skill.body.encode()
 
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > MAX_CONTENT_BYTES:
-        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"the content is larger than {MAX_CONTENT_BYTES} bytes"))
+        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"The content is larger than {MAX_CONTENT_BYTES} bytes."))
     return data
 
 

@@ -97,7 +97,7 @@ class OpenAiRoute(StraightRoute):
                 return answer(error.failure)
             except RequestValidationError as error:
                 places = [".".join(map(str, issue["loc"][1:])) for issue in error.errors()[:1]]
-                failure = Failure("INVALID_REQUEST", "a parameter is missing or invalid")
+                failure = Failure("INVALID_REQUEST", "A parameter is missing or invalid.")
                 return answer(failure, param=places[0] if places else None)
 
         return answered

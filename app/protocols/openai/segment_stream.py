@@ -193,7 +193,7 @@ async def wait_for(listening: Listening, reading: SegmentReading, connection: Ht
                 message = f"the run {run_id} waits for a person; ask for it later"
                 raise Refusal("RUN_WAITING", message, status=409, runId=run_id)
     except FellBehind:
-        raise HttpProblem(Failure("QUEUE_OVERFLOW", "the answer could not be followed", True)) from None
+        raise HttpProblem(Failure("QUEUE_OVERFLOW", "The answer could not be followed.", True)) from None
     finally:
         connection.unwatch()
         subscription.close()
@@ -201,7 +201,7 @@ async def wait_for(listening: Listening, reading: SegmentReading, connection: Ht
         if listening.on_gone is not None:
             await listening.on_gone()
         return False
-    raise HttpProblem(Failure("NOT_READY", "the server stops; the run goes on", True))
+    raise HttpProblem(Failure("NOT_READY", "The server stops; the run goes on.", True))
 
 
 def sse_error(body: dict[str, Any]) -> bytes:

@@ -212,7 +212,7 @@ async def _go_on(
             sibling_events = []
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
-        raise HttpProblem(Failure("RUN_NOT_FOUND", "the run is gone"))
+        raise HttpProblem(Failure("RUN_NOT_FOUND", "The run is gone."))
     pauses, heard = await _segments_so_far(server, caller, run)
     if words is not None and words.command_id not in heard:
         raise Refusal("INTERRUPT_NOT_OPEN", "the calls were answered before, without these words", status=409)

@@ -160,7 +160,7 @@ def _add_config(router: APIRouter, server: ServerContext) -> None:
         asked = WorkspaceReloadRequested(digest=status.digest, accepted=status.rejected is None)
         await server.ledger.record(caller.tenant, asked, actor=caller.actor)
         if status.rejected is not None:
-            raise HttpProblem(Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use"))
+            raise HttpProblem(Failure("WORKSPACE_INVALID", "The files have mistakes; the old workspace stays in use."))
         return json_answer({"status": "ok"})
 
 

@@ -187,7 +187,7 @@ _STEERED: Final = {"RUN_TERMINAL": "already_resolved", "RUN_NOT_FOUND": "not_eli
 
 def _refuse_other_than_parts(given: list[dict[str, Any]]) -> None:
     if not is_parts(given):
-        raise HttpProblem(Failure("INVALID_REQUEST", "a message part is an object with a type"))
+        raise HttpProblem(Failure("INVALID_REQUEST", "A message part is an object with a type."))
 
 
 async def _steer(

@@ -79,7 +79,7 @@ class PushDesk:
         async with self._storing:
             there = [name for name, _ in await self._table.of_run(who.tenant, config.run_id)]
             if config.id not in there and len(there) >= MAX_OF_A_RUN:
-                return Failure("PUSH_LIMIT", f"a task may have at most {MAX_OF_A_RUN} push notification configs")
+                return Failure("PUSH_LIMIT", f"A task may have at most {MAX_OF_A_RUN} push notification configs.")
             sealed = self._signer.seal(_PURPOSE, json.dumps(config.to_state()))
             await self._record(who.tenant, config, "created", sealed, actor=who.actor)
         run = await self._reader.run(who.tenant, config.run_id)

@@ -208,14 +208,14 @@ class ScheduleDesk:
             return refused
         existing = await self._all()
         if any((one.tenant, one.name) == (who.tenant, name) for one in existing):
-            return Failure("SCHEDULE_EXISTS", "there is a schedule with this name already")
+            return Failure("SCHEDULE_EXISTS", "There is a schedule with this name already.")
         if sum(not one.declared for one in existing) >= MAX_SCHEDULES:
-            return Failure("SCHEDULE_LIMIT", f"there are {MAX_SCHEDULES} schedules already")
+            return Failure("SCHEDULE_LIMIT", f"There are {MAX_SCHEDULES} schedules already.")
         spec = json.dumps(dict(document))
         await self._changed(who, name, "created", spec, attached)
         made = await self.find(who.tenant, name)
         if made is not None and made.state is not None and made.state.spec != json.loads(spec):
-            return Failure("SCHEDULE_EXISTS", "somebody else created a schedule with this name a moment earlier")
+            return Failure("SCHEDULE_EXISTS", "Somebody else created a schedule with this name a moment earlier.")
         return None
 
     async def change(
@@ -335,8 +335,8 @@ def _until(schedule: Schedule) -> float:
 
 
 def _declared() -> Failure:
-    return Failure("SCHEDULE_DECLARED", "the schedule is declared by the workspace and is changed there")
+    return Failure("SCHEDULE_DECLARED", "The schedule is declared by the workspace and is changed there.")
 
 
 def _unknown() -> Failure:
-    return Failure("SCHEDULE_NOT_FOUND", "there is no such schedule")
+    return Failure("SCHEDULE_NOT_FOUND", "There is no such schedule.")

@@ -86,7 +86,7 @@ class SessionJobs:
     async def compact(self, who: Principal, thread: Thread) -> Taken | Rejected:
         """Has the conversation summed up: later turns are sent the summary in place of what was said so far."""
         if thread.active:
-            return Rejected(Failure("THREAD_BUSY", "a turn of the session is active"))
+            return Rejected(Failure("THREAD_BUSY", "A turn of the session is active."))
         said = await self._conversation(who.tenant, thread.id, None)
         if not said:
             return Rejected(
@@ -145,9 +145,9 @@ class SessionJobs:
         """
         thread = await self._reader.thread(who.tenant, session_id)
         if not isinstance(thread, Thread) or thread.deleted_at is not None:
-            return Rejected(Failure("THREAD_NOT_FOUND", "there is no such session"))
+            return Rejected(Failure("THREAD_NOT_FOUND", "There is no such session."))
         if wanted.agent not in self._workspace.current.agents:
-            return Rejected(Failure("AGENT_NOT_FOUND", "the workspace has no such agent"))
+            return Rejected(Failure("AGENT_NOT_FOUND", "The workspace has no such agent."))
         key = wanted.dedupe_key or f"{session_id}:{wanted.turn_id}:{wanted.job_kind}"
         job = JobRequest(
             type=INSTRUCT,
@@ -181,7 +181,7 @@ class SessionJobs:
             wanted = JobFilter(status, None, None, job.project_id, None)
             active, _ = await self._reader.list_jobs(who.tenant, wanted, None, MAX_ACTIVE)
             if len(active) >= MAX_ACTIVE:
-                return Rejected(Failure("QUEUE_FULL", f"the project has {MAX_ACTIVE} jobs already"))
+                return Rejected(Failure("QUEUE_FULL", f"The project has {MAX_ACTIVE} jobs already."))
         name = agent or self._workspace.current.default_agent or ""
         worker = sha256(f"{who.tenant}\n{job.project_id}\n{name}".encode()).hexdigest()[:32]
         return await self._service.enqueue(

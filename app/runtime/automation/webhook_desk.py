@@ -104,15 +104,15 @@ class WebhookDesk:
         """
         if not is_address(named):
             found = None if named == OF_RUNS else await self.find(who.tenant, named)
-            return Failure("WEBHOOK_NOT_FOUND", "the tenant has no such webhook") if found is None else named
+            return Failure("WEBHOOK_NOT_FOUND", "The tenant has no such webhook.") if found is None else named
         refused = self._check(Webhook(who.tenant, named, named))
         if refused is not None:
             return refused
         url = str(URL(named).with_fragment(None))
         if len(url) > MAX_URL:
-            return Failure("WEBHOOK_ADDRESS_REFUSED", f"the URL has more than {MAX_URL} characters")
+            return Failure("WEBHOOK_ADDRESS_REFUSED", f"The URL has more than {MAX_URL} characters.")
         if not self._ledger.keeps(WebhookChanged(webhook_id=OF_RUNS, change="created", host=url)):
-            why = "the URL contains a credential, which a run does not store; create a webhook for it and name its id"
+            why = "The URL contains a credential, which a run does not store; create a webhook for it and name its id."
             return Failure("WEBHOOK_ADDRESS_REFUSED", why)
         await self._ensure_of_runs(who)
         return url
@@ -121,7 +121,7 @@ class WebhookDesk:
         """Why nothing may be sent to the URL. It may contain a credential where it is stored sealed, and in no run."""
         refused = self._check(Webhook(tenant, url, url))
         if refused is None and len(str(URL(url))) > MAX_URL:
-            refused = Failure("WEBHOOK_ADDRESS_REFUSED", f"the URL has more than {MAX_URL} characters")
+            refused = Failure("WEBHOOK_ADDRESS_REFUSED", f"The URL has more than {MAX_URL} characters.")
         return refused
 
     async def sign_urls(self, who: Principal) -> None:
@@ -133,7 +133,7 @@ class WebhookDesk:
         webhook = Webhook(who.tenant, new_id("webhook"), **given, created_at=now, updated_at=now)
         refused = self._check(webhook)
         if refused is None and len(await self._made(who.tenant)) >= MAX_WEBHOOKS:
-            refused = Failure("WEBHOOK_LIMIT", f"a tenant may have at most {MAX_WEBHOOKS} webhooks")
+            refused = Failure("WEBHOOK_LIMIT", f"A tenant may have at most {MAX_WEBHOOKS} webhooks.")
         if refused is not None:
             return refused
         # Before the webhook is there: from its first moment on nothing may be missed.
@@ -205,7 +205,7 @@ class WebhookDesk:
             return _unknown()
         count = await self._table.again(tenant, webhook_id, delivery_id, self._clock.now_ms())
         if delivery_id is not None and not count:
-            return Failure("DELIVERY_NOT_FOUND", "there is no such delivery that has ended")
+            return Failure("DELIVERY_NOT_FOUND", "There is no such delivery that has ended.")
         self.on_pending()
         return count
 
@@ -226,12 +226,12 @@ class WebhookDesk:
     async def _own(self, tenant: str, webhook_id: str, *, changes: bool = False) -> Webhook | Failure:
         """One that a client made."""
         if changes and webhook_id == OF_RUNS:
-            return Failure("WEBHOOK_OF_RUNS", "this webhook stands for the URLs that runs name")
+            return Failure("WEBHOOK_OF_RUNS", "This webhook stands for the URLs that runs name.")
         found = await self.find(tenant, webhook_id)
         if found is None:
             return _unknown()
         if found[0].declared:
-            return Failure("WEBHOOK_DECLARED", "the webhook is declared by the workspace and is changed there")
+            return Failure("WEBHOOK_DECLARED", "The webhook is declared by the workspace and is changed there.")
         return found[0]
 
     def _check(self, webhook: Webhook) -> Failure | None:
@@ -264,4 +264,4 @@ class WebhookDesk:
 
 
 def _unknown() -> Failure:
-    return Failure("WEBHOOK_NOT_FOUND", "there is no such webhook")
+    return Failure("WEBHOOK_NOT_FOUND", "There is no such webhook.")

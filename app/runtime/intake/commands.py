@@ -58,7 +58,7 @@ def steering(message: str | Sequence[Any], command_id: str) -> execution.Command
     """What a user says to a run on its way, as text or parts. Commands of the same id count once."""
     arguments = {"message": message if isinstance(message, str) else list(message)}
     if not _SHAPES["steer"].accepts(arguments):
-        return Failure("COMMAND_INVALID", "a message to a running run has 1 to 100,000 characters")
+        return Failure("COMMAND_INVALID", "A message to a running run has 1 to 100,000 characters.")
     return execution.CommandInjected(command="steer", command_id=command_id, arguments=arguments)
 
 
@@ -79,9 +79,9 @@ class Commands:
         """`blobs` is the content that parts of a message refer to, stored in the same commit; `also` must hold too."""
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
         if run.parent_run_id is not None:
-            return Rejected(Failure("RUN_IS_A_SUBAGENT", "commands go to the root run"), run.parent_run_id)
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "Commands go to the root run."), run.parent_run_id)
         refused = await self._check(run, command, arguments)
         if refused is not None:
             return Rejected(refused)
@@ -101,17 +101,17 @@ class Commands:
         self._scheduler.deliver(who.tenant, run_id, answer.events[0].payload)
         if more:
             self._scheduler.wake(who.tenant, run.thread_id, run_id)
-        return await self._reader.run(who.tenant, run_id) or Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+        return await self._reader.run(who.tenant, run_id) or Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
 
     async def _check(self, run: Run, command: str, arguments: dict[str, Any]) -> Failure | None:
         if command not in get_args(Name) or not _SHAPES[command].accepts(arguments):
-            return Failure("COMMAND_INVALID", "there is no such command, or its arguments are invalid")
+            return Failure("COMMAND_INVALID", "There is no such command, or its arguments are invalid.")
         if command == "set_limits":
             return check_limits(arguments)
         if command == "switch_model_plan":
             workspace = await self._workspaces.of(run.workspace_digest)
             if workspace is None or arguments["model"] not in workspace.models:
-                return Failure("MODEL_NOT_FOUND", "the run's workspace has no such model")
+                return Failure("MODEL_NOT_FOUND", "The run's workspace has no such model.")
         return None
 
     async def _effects(

@@ -95,18 +95,18 @@ class InterruptAnswers:
         """
         asked = await self._reader.interrupt(who.tenant, interrupt_id)
         if asked is None:
-            return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
+            return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "There is no such interrupt."))
         if asked.kind == "recovery" and not who.may("interrupts:recover"):
-            return NotAnswered(Failure("FORBIDDEN", "only an operator may answer an interrupt of kind recovery"))
+            return NotAnswered(Failure("FORBIDDEN", "Only an operator may answer an interrupt of kind recovery."))
         if (why := not_the_approver(who, asked)) is not None:
             self.denied(who.tenant, who.id, f"approver {asked.approver}")
             return NotAnswered(Failure("APPROVER_NOT_ALLOWED", why))
         if asked.kind == "timer":
-            message = "a timer takes no answer: it fires by itself; cancel the run to end it"
+            message = "A timer takes no answer: it fires by itself; cancel the run to end it."
             return NotAnswered(Failure("ANSWER_INVALID", message))
         if issues := _SHAPES[asked.kind].issues(answer):
             return NotAnswered(
-                Failure("ANSWER_INVALID", f"this is not a valid answer to an interrupt of kind {asked.kind}"), issues
+                Failure("ANSWER_INVALID", f"This is not a valid answer to an interrupt of kind {asked.kind}."), issues
             )
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
         resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)

@@ -69,7 +69,7 @@ class Projects:
             if (taken := _named(known, name)) is not None:
                 return _duplicate(taken)
             if len(known) >= MAX_PROJECTS:
-                return Rejected(Failure("QUEUE_FULL", f"there are {MAX_PROJECTS} projects already"))
+                return Rejected(Failure("QUEUE_FULL", f"There are {MAX_PROJECTS} projects already."))
             project_id = new_id("project")
             thread = facts.ThreadCreated(title=name, metadata={FOLDER: working_directory}, owner="system")
             fact = ProjectUpserted(project_id=project_id, name=name, working_directory=working_directory)
@@ -176,8 +176,8 @@ def _named(known: Sequence[Project], name: str) -> Project | None:
 
 
 def _missing() -> Rejected:
-    return Rejected(Failure("PROJECT_NOT_FOUND", "there is no such project"))
+    return Rejected(Failure("PROJECT_NOT_FOUND", "There is no such project."))
 
 
 def _duplicate(taken: Project) -> Rejected:
-    return Rejected(Failure("PROJECT_EXISTS", "a project has this name already"), taken.id)
+    return Rejected(Failure("PROJECT_EXISTS", "A project has this name already."), taken.id)

@@ -68,7 +68,7 @@ class Reruns:
     async def token(self, who: Principal, run_id: str) -> ReplayToken | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
         return await self._token(run, await self._events(who, run))
 
     async def _token(self, run: Run, events: Sequence[Event]) -> ReplayToken:
@@ -87,14 +87,14 @@ class Reruns:
     async def rerun(self, who: Principal, run_id: str, request: RerunRequest) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
         if run.parent_run_id is not None:
-            return Rejected(Failure("RUN_IS_A_SUBAGENT", "rerun the root run"), run.parent_run_id)
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "Rerun the root run."), run.parent_run_id)
         if run.undo_of is not None:
-            return Rejected(Failure("RUN_IS_AN_UNDO", "the run is an undo; rerun the run that it undid"), run.undo_of)
+            return Rejected(Failure("RUN_IS_AN_UNDO", "The run is an undo; rerun the run that it undid."), run.undo_of)
         workspace = await self._workspace(run, request.workspace)
         if workspace is None:
-            return Rejected(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
+            return Rejected(Failure("WORKSPACE_GONE", "The workspace of this run cannot be compiled any more."))
         events = await self._events(who, run)
         strict = request.token is not None and request.mode == "strict"
         differs: dict[str, Any] | None = None
@@ -136,7 +136,7 @@ class Reruns:
         found = nearest(workspace, gone, before, required)
         if found is None:
             lacking = ", ".join(sorted(required)) or "no model at all"
-            return Rejected(Failure("REPLAY_MISMATCH", f"no model of the workspace has what the run needs: {lacking}"))
+            return Rejected(Failure("REPLAY_MISMATCH", f"No model of the workspace has what the run needs: {lacking}."))
         return {**differs, "model": found.to_json()}
 
     async def _workspace(self, run: Run, which: Workspace) -> CompiledWorkspace | None:
@@ -159,7 +159,7 @@ def _compare(
 ) -> Failure | None:
     """The token against the log, then against what a rerun would meet now."""
     if token.run_id != recorded.run_id:
-        return Failure("REPLAY_TOKEN_INVALID", "the token belongs to another run")
+        return Failure("REPLAY_TOKEN_INVALID", "The token belongs to another run.")
     differs = [name for name in ("request", "prompt", "tools") if getattr(token, name) != getattr(recorded, name)]
     used = {
         (e.payload["model"], e.payload["provider"], e.payload["providerModel"])
@@ -174,7 +174,7 @@ def _compare(
         differs.append("runtime")
     if not differs:
         return None
-    message = f"the rerun would differ in: {', '.join(differs)}"
+    message = f"The rerun would differ in: {', '.join(differs)}."
     return Failure("REPLAY_MISMATCH", message, detail={"mismatches": differs})
 
 

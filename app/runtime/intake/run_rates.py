@@ -36,7 +36,7 @@ class RunRates:
         if left is None:
             return None
         seconds = max(1, ceil((1 - left) * 60 / limit))
-        message = f"a tenant may start {limit} runs in a minute; the next one can start in {seconds} s"
+        message = f"A tenant may start {limit} runs in a minute; the next one can start in {seconds} s."
         return Failure("RUNS_PER_MINUTE", message, True, {"retryAfter": seconds})
 
     def _take(self, tenant: str, limit: int) -> float | None:

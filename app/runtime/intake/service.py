@@ -217,7 +217,7 @@ class Service:
             return taken
         added = dict(submission.metadata)
         if len(json.dumps({**run.metadata, **added})) > MAX_MERGED_BYTES:
-            message = f"the metadata of both jobs together exceeds {MAX_MERGED_BYTES} bytes"
+            message = f"The metadata of both jobs together exceeds {MAX_MERGED_BYTES} bytes."
             return Rejected(Failure("JOB_MERGE_TOO_LARGE", message), run.id)
         scope = Scope(who.tenant, run.thread_id, run.id, actor=who.actor)
         conditions = [ports.RunNotTerminal(run.id)]

@@ -137,7 +137,7 @@ class Threads:
         at = source.last_seq if seq is None else seq
         if not 1 <= at <= source.last_seq:
             return Rejected(
-                Failure("INVALID_REQUEST", f"the thread has events 1 to {source.last_seq}; there is no seq {at}")
+                Failure("INVALID_REQUEST", f"The thread has events 1 to {source.last_seq}; there is no seq {at}.")
             )
         events = await self._events(who.tenant, thread_id, at)
         load = stored_blobs(self._reader, who.tenant, thread_id)
@@ -190,7 +190,7 @@ class Threads:
         ]
         newest = sorted(kept, key=lambda run: run.first_seq, reverse=True)[:turns]
         if len(newest) < turns:
-            message = f"the conversation has {len(newest)} turns that can be taken out"
+            message = f"The conversation has {len(newest)} turns that can be taken out."
             return Rejected(Failure("INVALID_REQUEST", message))
         event = facts.ThreadRolledBack(turns=[run.id for run in newest], seqs=[run.first_seq for run in newest])
         return await self._append(who, thread_id, event, conditions=[ports.ThreadHasRoom(1)])
@@ -219,7 +219,7 @@ class Threads:
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
         entry = await self._reader.entry(who.tenant, thread_id, row.message_id)
-        return entry or Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+        return entry or Rejected(Failure("THREAD_DELETED", "The thread was deleted."))
 
     # -- the log -------------------------------------------------------------------------------------
 
@@ -245,9 +245,9 @@ class Threads:
     async def _existing(self, tenant: str, thread_id: str) -> Thread | Rejected:
         found = await self._reader.thread(tenant, thread_id)
         if found is None:
-            return Rejected(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+            return Rejected(Failure("THREAD_NOT_FOUND", "There is no such thread."))
         if isinstance(found, Tombstone) or found.deleted_at is not None:
-            return Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+            return Rejected(Failure("THREAD_DELETED", "The thread was deleted."))
         return found
 
     async def _active(self, tenant: str, thread_id: str) -> list[Run]:
@@ -294,10 +294,10 @@ def is_too_large(facts_of_a_thread: Mapping[str, Any]) -> bool:
 
 
 def _too_large() -> Rejected:
-    return Rejected(Failure("INVALID_REQUEST", f"title, metadata and labels exceed {MAX_INLINE_BYTES} bytes"))
+    return Rejected(Failure("INVALID_REQUEST", f"Title, metadata and labels exceed {MAX_INLINE_BYTES} bytes."))
 
 
 def _reserved() -> Rejected:
     return Rejected(
-        Failure("THREAD_RESERVED", f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system")
+        Failure("THREAD_RESERVED", f"Thread ids that begin with {SYSTEM_THREADS} are reserved for the system.")
     )

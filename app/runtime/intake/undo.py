@@ -71,7 +71,7 @@ class Undo:
         if to_checkpoint is not None:
             place = _checkpoint(effects, to_checkpoint)
             if place is None:
-                return Rejected(Failure("CHECKPOINT_NOT_FOUND", "the run has no checkpoint of this name"))
+                return Rejected(Failure("CHECKPOINT_NOT_FOUND", "The run has no checkpoint of this name."))
         planned = await self._plan(who.tenant, run, effects, place)
         return planned if isinstance(planned, Rejected) else planned[0]
 
@@ -82,16 +82,16 @@ class Undo:
         seq, effects = checkpoint_of_hash(request.plan_hash), await self._effects(who.tenant, run)
         place = next((one for one in effects.checkpoints if one.seq == seq), None)
         if seq is None or (seq and place is None):
-            return Rejected(Failure("INVALID_REQUEST", "planHash is not the hash of a plan of this run"))
+            return Rejected(Failure("INVALID_REQUEST", "PlanHash is not the hash of a plan of this run."))
         planned = await self._plan(who.tenant, run, effects, place)
         if isinstance(planned, Rejected):
             return planned
         plan, workspace, active = planned
         conflict: Rejected | None = None
         if active is not None:
-            conflict = Rejected(Failure("UNDO_CONFLICT", "another undo of the run has not ended yet"), active)
+            conflict = Rejected(Failure("UNDO_CONFLICT", "Another undo of the run has not ended yet."), active)
         elif plan.hash != request.plan_hash:
-            conflict = Rejected(Failure("UNDO_CONFLICT", "the plan is no longer what an undo would do; plan again"))
+            conflict = Rejected(Failure("UNDO_CONFLICT", "The plan is no longer what an undo would do; plan again."))
         if conflict is not None and request.idempotency_key is None:
             return conflict
         # With a key it may be a request that was accepted before: it gets its run back, and every other one nothing.
@@ -106,7 +106,7 @@ class Undo:
         if isinstance(answer, Rejected) and answer.failure.code == "IDEMPOTENCY_KEY_REUSED" and answer.winner:
             winner = await self._reader.run(who.tenant, answer.winner)
             if winner is not None and winner.undo_of == run.id:
-                return Rejected(Failure("UNDO_CONFLICT", "another undo of the run was accepted first"), winner.id)
+                return Rejected(Failure("UNDO_CONFLICT", "Another undo of the run was accepted first."), winner.id)
         return answer
 
     # -- planning ----------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ class Undo:
     async def _undoable(self, who: Principal, run_id: str) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
         if run.parent_run_id is not None:
-            return Rejected(Failure("RUN_IS_A_SUBAGENT", "undo the root run"), run.parent_run_id)
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "Undo the root run."), run.parent_run_id)
         if run.undo_of is not None:
-            return Rejected(Failure("RUN_IS_AN_UNDO", "the run is an undo itself; rerun what it undid instead"))
+            return Rejected(Failure("RUN_IS_AN_UNDO", "The run is an undo itself; rerun what it undid instead."))
         if not run.terminal:
-            return Rejected(Failure("UNDO_RUN_ACTIVE", "the run has not ended; cancel it or wait for its end"))
+            return Rejected(Failure("UNDO_RUN_ACTIVE", "The run has not ended; cancel it or wait for its end."))
         return run
 
     async def _effects(self, tenant: str, run: Run) -> RunEffects:
@@ -147,7 +147,7 @@ class Undo:
         actions = await Planner(toolset.gateway.registry, earlier.undos, tenant, load, {}).plan(calls)
         plan = UndoPlan(run.id, place, actions, earlier.count)
         if len(plan.of("planned", "impossible")) > MAX_ACTIONS:
-            message = f"the run made {len(actions)} calls; at most {MAX_ACTIONS} can be undone at once"
+            message = f"The run made {len(actions)} calls; at most {MAX_ACTIONS} can be undone at once."
             return Rejected(Failure("UNDO_TOO_LARGE", message))
         return plan, workspace, earlier.active
 

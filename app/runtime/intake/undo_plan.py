@@ -112,7 +112,7 @@ class Planner:
         found = self.registry.find(call.tool)
         compensation = None if found is None else found.definition.compensation
         if found is None or compensation is None:
-            reason = Failure("UNDO_NOT_DECLARED", f"the workspace declares no compensation for {call.tool}")
+            reason = Failure("UNDO_NOT_DECLARED", f"The workspace declares no compensation for {call.tool}.")
             return PlannedAction(call, "impossible", reason=reason)
         undo = await self._undo_call(call)
         if isinstance(undo, Failure):
@@ -122,7 +122,7 @@ class Planner:
             return PlannedAction(call, "impossible", reason=changed)
         tool = undo_tool(self.registry, undo.tool)
         if tool is None:
-            reason = Failure("UNDO_NOT_DECLARED", f"the tool {undo.tool} is not available")
+            reason = Failure("UNDO_NOT_DECLARED", f"The tool {undo.tool} is not available.")
             return PlannedAction(call, "impossible", reason=reason)
         return PlannedAction(call, "planned", undo, tool_hash=definition_hash(tool.definition))
 
@@ -133,13 +133,13 @@ class Planner:
         if call.by == "upstream":
             return Failure("UNDO_NOT_DECLARED", f"{call.tool} ran within the agent's own runtime, which has no undo")
         if call.key in self.earlier.unknown:
-            message = "an earlier undo of it was cut off; check at the other side whether it took effect"
+            message = "An earlier undo of it was cut off; check at the other side whether it took effect."
             return Failure("UNDO_OUTCOME_UNKNOWN", message)
         if not call.ended:
-            return Failure("UNDO_OUTCOME_UNKNOWN", "the call was cut off, and whether it took effect is not known")
+            return Failure("UNDO_OUTCOME_UNKNOWN", "The call was cut off, and whether it took effect is not known.")
         if not call.ok:
             code = (call.error or {}).get("code", "TOOL_FAILED")
-            message = f"the call failed with {code}, and whether it took effect is not known"
+            message = f"The call failed with {code}, and whether it took effect is not known."
             return Failure("UNDO_OUTCOME_UNKNOWN", message)
         return None
 
@@ -150,7 +150,7 @@ class Planner:
         outcome = ToolOutcome(call.call_id, call.tool, output=call.output, truncated=call.truncated)
         result = await stored(outcome, self.load) if call.truncated else call.output
         if isinstance(result, Failure):
-            return Failure("UNDO_VALUES_MISSING", "the whole result of the call is no longer stored")
+            return Failure("UNDO_VALUES_MISSING", "The whole result of the call is no longer stored.")
         exact = argument_hash(arguments) == call.argument_hash
         return found.definition.compensation.undo(PastCall(call.tool, arguments, result, exact))
 

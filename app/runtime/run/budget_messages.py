@@ -21,7 +21,7 @@ def budget_failure(exceeded: BudgetExceeded) -> Failure:
     used, limit = _number(exceeded.used), _number(exceeded.limit)
     whose = "tenant's daily" if exceeded.scope == "tenant" else f"{exceeded.scope}'s"
     left = "" if exceeded.used >= exceeded.limit else ", and what comes next may need more than is left"
-    message = f"the {whose} budget is used up: {used} of {limit} {unit} used{left}. {_remedy(exceeded, name)}"
+    message = f"The {whose} budget is used up: {used} of {limit} {unit} used{left}. {_remedy(exceeded, name)}."
     detail = {
         "budget": exceeded.budget,
         "limit": exceeded.limit,

@@ -163,7 +163,7 @@ class SharedDay:
             elif self._cost is not None and found.cost + cost > self._cost:
                 return exceeded("cost", self._cost / 1e9, found.cost / 1e9, "tenant")
             # Otherwise another call was settled in between, or the day has changed: it may fit now.
-        return Failure("BUDGET_EXCEEDED", "the tenant's budget changes too fast to reserve from it", True)
+        return Failure("BUDGET_EXCEEDED", "The tenant's budget changes too fast to reserve from it.", True)
 
     async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
         estimate = reservation.estimate

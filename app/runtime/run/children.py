@@ -34,7 +34,7 @@ async def run_child(conduct: ConductChild, parent: RunScope, asked: ChildRequest
     if asked.workflow is None and asked.agent not in parent.agent.subagents:
         raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent"))
     if parent.depth >= MAX_DEPTH:
-        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"subagents may nest at most {MAX_DEPTH} levels deep"))
+        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"Subagents may nest at most {MAX_DEPTH} levels deep."))
     known = parent.log.memo.children.get(call_id)
     if known is not None and known.terminal:
         return _answer(known)

@@ -74,7 +74,7 @@ class Conductor:
             return [request.RequestCancelled(by=scope.actor)]
         workspace = self._workspaces.cached(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
         if workspace is None:
-            return [_failed(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))]
+            return [_failed(Failure("WORKSPACE_GONE", "The workspace of this run cannot be compiled any more."))]
         toolset = self._toolsets.cached(workspace) or await self._toolsets.of(workspace)
         if isinstance(toolset, Failure):
             return [_failed(toolset)]
@@ -153,7 +153,7 @@ class Conductor:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
             resumed = any(event.run_id == run.id and event.type == entered for event in _of_attempt(run, family))
             if resumed and backend.resume == "fail":
-                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot resume a run")
+                return Failure("BACKEND_CANNOT_RESUME", f"The backend {backend.kind!r} cannot resume a run.")
             memo = Memo.of(run.id, family)
             if backend.resume != "replay":
                 memo = Memo(handed_over=memo.handed_over)
@@ -399,8 +399,8 @@ def _structured(text: str) -> Any:
 
 def _not_available(run: Run) -> Failure:
     if run.workflow is not None:
-        return Failure("ADAPTER_NOT_AVAILABLE", f"the workflow {run.workflow!r} or its adapter is not available here")
-    return Failure("BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server")
+        return Failure("ADAPTER_NOT_AVAILABLE", f"The workflow {run.workflow!r} or its adapter is not available here.")
+    return Failure("BACKEND_NOT_AVAILABLE", f"The agent {run.agent!r} or its backend is not available on this server.")
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

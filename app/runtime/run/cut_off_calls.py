@@ -50,5 +50,5 @@ async def decided(log: RunLog, call: CutOffCall) -> UseOutput | None:
         return None
     if decision == "use" and answer is not None:
         return UseOutput(answer.get("output"))
-    message = f"the tool {call.tool} was interrupted; its outcome is unknown and it is not repeated"
+    message = f"The tool {call.tool} was interrupted; its outcome is unknown and it is not repeated."
     raise StepFailed(Failure("TOOL_OUTCOME_UNKNOWN", message))

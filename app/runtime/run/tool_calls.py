@@ -247,7 +247,7 @@ async def ask_person(log: RunLog, call: ToolRequest, title: str, questions: list
             )
         )
     if asked.get("expired"):
-        return Failure("QUESTION_EXPIRED", "nobody answered in time")
+        return Failure("QUESTION_EXPIRED", "Nobody answered in time.")
     if "answer" not in asked:
         raise Suspended(asked["interruptId"])
     answers: JsonObject = asked["answer"]["answers"]
@@ -276,7 +276,7 @@ class ClientTool:
                 )
             )
         if asked.get("expired"):
-            return Failure("TOOL_FAILED", "the client did not answer in time")
+            return Failure("TOOL_FAILED", "The client did not answer in time.")
         answer = asked.get("answer")
         if answer is None:
             raise Suspended(asked["interruptId"])

@@ -103,7 +103,7 @@ class UndoRun:
         key, arguments = (action["ofRunId"], action["callId"]), action["arguments"]
         call_id = undo_call_id(key, attempt)
         if argument_hash(arguments) != action["argumentHash"]:
-            failed = Failure("UNDO_VALUES_MISSING", "the log has the arguments of the compensation only redacted")
+            failed = Failure("UNDO_VALUES_MISSING", "The log has the arguments of the compensation only redacted.")
             return ToolOutcome(call_id, action["compensation"], error=failed)
         call = ToolRequest(call_id, action["compensation"], arguments, undoes="\n".join(key))
         return (await self._calls.outcomes([call]))[0]

@@ -79,7 +79,7 @@ class UpstreamSteps:
         except asyncio.CancelledError:
             if not cancelled.is_set():
                 raise
-            return _error("TOOL_CANCELLED", "the run was cancelled while the tool was running")
+            return _error("TOOL_CANCELLED", "The run was cancelled while the tool was running.")
         except Exception as error:
             said = error_text(str(error))
             return _error("TOOL_FAILED", f"{name} failed with {type(error).__name__}" + (f": {said}" if said else ""))

@@ -496,7 +496,7 @@ async def _within(seconds: float | None, work: Awaitable[T]) -> T:
 
 def _overdue(run: Run) -> Failure:
     seconds = run.job["timeoutSeconds"] if run.job else 0
-    return Failure("JOB_TIMEOUT", f"the attempt took longer than its {seconds:g} seconds", True)
+    return Failure("JOB_TIMEOUT", f"The attempt took longer than its {seconds:g} seconds.", True)
 
 
 def _deliver(held: HeldRun, command: Mapping[str, Any]) -> None:

@@ -149,9 +149,9 @@ class FairQueue:
         """Why a new run of the tenant should not be accepted now, if it should not."""
         limits = self._now()
         if self.waiting >= limits.waiting:
-            return Failure("SERVER_BUSY", "too many runs are waiting for a worker", True)
+            return Failure("SERVER_BUSY", "Too many runs are waiting for a worker.", True)
         if self.waiting_of(tenant) >= limits.waiting_per_tenant:
-            return Failure("TENANT_BUSY", "too many runs of this tenant are waiting for a worker", True)
+            return Failure("TENANT_BUSY", "Too many runs of this tenant are waiting for a worker.", True)
         return None
 
     def offer(self, ref: RunRef) -> bool:

@@ -52,8 +52,8 @@ class Suspicion:
         if self.deaths < MAX_DEATHS:
             return None
         message = (
-            f"the server died {self.deaths} times while it worked on this run and on no other suspect, "
-            "and no step of the run was completed"
+            f"The server died {self.deaths} times while it worked on this run and on no other suspect, "
+            "and no step of the run was completed."
         )
         return Failure("RUN_KILLED_SERVER", message)
 

@@ -36,12 +36,12 @@ async def make_artifact(run: CycleRun, template: ArtifactTemplate, state: CycleS
     issues = template.validator.issues(output)
     if issues:
         where = f"{issues[0].path or '/'}: {issues[0].message}"
-        message = f"the output of the phase {state.phase!r} breaks the schema of the artifact {template.id!r}: {where}"
+        message = f"The output of the phase {state.phase!r} breaks the schema of the artifact {template.id!r}: {where}"
         raise StepFailed(Failure("SCHEMA_VIOLATION", message))
     values = _values(run, state, output)
     name = _filled(template, template.naming, values, quote=_in_a_name)
     if not name.strip("./-") or ".." in name.split("/") or name.startswith("/"):
-        raise StepFailed(Failure("ARTIFACT_INVALID", f"the template {template.id!r} gives the name {name[:100]!r}"))
+        raise StepFailed(Failure("ARTIFACT_INVALID", f"The template {template.id!r} gives the name {name[:100]!r}."))
     if name.endswith(".json"):
         return await run.artifact(name, "application/json", json.canonical(output))
     return await run.artifact(name, "text/markdown", _text(template, values).encode())
@@ -90,5 +90,5 @@ def _text(template: ArtifactTemplate, values: JsonObject) -> str:
 def _filled(template: ArtifactTemplate, text: Template, values: JsonObject, quote: Any = str) -> str:
     made = text.render(values, quote)
     if isinstance(made, Failure):
-        raise StepFailed(Failure("ARTIFACT_INVALID", f"the template {template.id!r}: {made.message}"))
+        raise StepFailed(Failure("ARTIFACT_INVALID", f"The template {template.id!r}: {made.message}"))
     return made

@@ -149,7 +149,7 @@ class DocumentWork:
         issues = validator.issues(given) if validator is not None else ()
         if issues:
             where = f"{issues[0].path or '/'}: {issues[0].message}"
-            message = f"the input breaks the schema of the workflow {node.target}: {where}"
+            message = f"The input breaks the schema of the workflow {node.target}: {where}"
             raise NodeFailed(Failure("WORKFLOW_INPUT_INVALID", message), repeatable=False)
 
     def _output(self, node: CompiledNode, answer: AgentAnswer) -> Any:
@@ -164,7 +164,7 @@ class DocumentWork:
         try:
             return json.loads(answer.output)
         except json.JsonError:
-            message = f"the answer of the agent {agent.name} is not JSON, though it has an `outputSchema`"
+            message = f"The answer of the agent {agent.name} is not JSON, though it has an `outputSchema`."
             raise NodeFailed(Failure("OUTPUT_INVALID", message)) from None
 
     async def _call_tool(self, node: CompiledNode, key: str, args: JsonObject) -> Any:
@@ -235,14 +235,14 @@ class DocumentWork:
         more: JsonObject = {"questions": [_named(one) for one in said["questions"]]}
         if spec.kind == "approval":
             if self._ctx.asks_nobody:
-                message = "the conversation asks nobody for approvals"
+                message = "The conversation asks nobody for approvals."
                 raise NodeFailed(Failure("APPROVAL_DENIED", message), repeatable=False)
             shown = present({"arguments": said["show"], "submittedBy": self._ctx.submitted_by})
             more = {"approver": spec.approver, **shown}
         title = str(said["title"])[:1000]
         answered = await self._questions.ask(visit, spec.kind, title, spec.expires_seconds, **more)
         if answered.get("expired"):
-            message = f"the question of the step {node.id} was not answered in time"
+            message = f"The question of the step {node.id} was not answered in time."
             raise NodeFailed(Failure("QUESTION_EXPIRED", message), repeatable=False)
         answer = answered["answer"]
         if spec.kind == "question":
@@ -279,7 +279,7 @@ def _named(question: JsonObject) -> JsonObject:
 def _ended(node: CompiledNode, *, repeatable: bool) -> NodeFailed:
     """Found in the log: an earlier entry of the run ended the attempt, because its time was over."""
     return NodeFailed(
-        Failure("NODE_TIMEOUT", f"an attempt of the step {node.id} was over its time"), repeatable=repeatable
+        Failure("NODE_TIMEOUT", f"An attempt of the step {node.id} was over its time."), repeatable=repeatable
     )
 
 

@@ -74,7 +74,7 @@ def check_loop(
     if bounds.grade is not None:
         found = bounds.grade.evaluate(used(bounds.grade, values))
         if isinstance(found, Failure):
-            return Failure("POLICY_FAILED", f"the grade of the loop cannot be computed: {found.message}")
+            return Failure("POLICY_FAILED", f"The grade of the loop cannot be computed: {found.message}")
         grade = found
     after = LoopState((*before.hashes, state), before.grades if grade is None else (*before.grades, grade))
     return LoopCheck(

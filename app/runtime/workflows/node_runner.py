@@ -100,7 +100,7 @@ class NodeRunner:
         except TimeoutError:
             if not limit.expired():
                 raise
-            failure = Failure("NODE_TIMEOUT", f"the step {visit.node} did not finish within {seconds:g} seconds")
+            failure = Failure("NODE_TIMEOUT", f"The step {visit.node} did not finish within {seconds:g} seconds.")
             raise NodeFailed(failure, repeatable=self._work.repeatable(visit.node)) from None
         check_size(visit.node, output)
         return output
@@ -146,7 +146,7 @@ def check_size(node: str, output: Any, more: int = 0) -> int:
     """Of the output in bytes. `more` is that of the items before it."""
     size = len(json.canonical(output))
     if more + size > MAX_OUTPUT_BYTES:
-        message = f"the output of the step {node} has {more + size} bytes; the limit is {MAX_OUTPUT_BYTES}"
+        message = f"The output of the step {node} has {more + size} bytes; the limit is {MAX_OUTPUT_BYTES}."
         raise NodeFailed(Failure("NODE_OUTPUT_TOO_LARGE", message), repeatable=False)
     return size
 

@@ -68,11 +68,11 @@ class PhaseVisit:
         output, answers, found = await self._fan()
         state.gave(phase.id, output, answers, found)
         if self._signal("halt_signal", phase.halt):
-            raise StepFailed(Failure("CYCLE_ABORTED", f"the halt signal of the phase {phase.id!r} is true"))
+            raise StepFailed(Failure("CYCLE_ABORTED", f"The halt signal of the phase {phase.id!r} is true."))
         await self._gate()
         advances = self._signal("advance_signal", phase.advance) and self._held is None
         if self._condition("abort"):
-            raise StepFailed(Failure("CYCLE_ABORTED", f"the abort condition of the cycle {state.cycle.id!r} is true"))
+            raise StepFailed(Failure("CYCLE_ABORTED", f"The abort condition of the cycle {state.cycle.id!r} is true."))
         artifact = None
         if advances and phase.artifact is not None:
             made = await make_artifact(self._run, self._units.artifacts[phase.artifact], state)
@@ -88,7 +88,7 @@ class PhaseVisit:
         issues = self._schemas.validator(schema).issues(self._state.previous)
         if issues:
             where = f"{issues[0].path or '/'}: {issues[0].message}"
-            message = f"the input of the phase {self._phase.id!r} breaks {schema}: {where}"
+            message = f"The input of the phase {self._phase.id!r} breaks {schema}: {where}"
             raise StepFailed(Failure("SCHEMA_VIOLATION", message))
 
     async def _fan(self) -> tuple[Any, JsonObject, JsonObject | None]:
@@ -125,7 +125,7 @@ class PhaseVisit:
             if verdict.decision == "deny":
                 raise StepFailed(_denied(verdict))
         if permissions and not any(one.dispatched for one in permissions):
-            message = f"no agent of the phase {self._phase.id!r} may be asked"
+            message = f"No agent of the phase {self._phase.id!r} may be asked."
             raise StepFailed(Failure("POLICY_DENIED", message))
         return permissions
 
@@ -328,7 +328,7 @@ class PhaseVisit:
         }
         decision, after = await self._run.fire(Point.PHASE_ADVANCE, subject, self._key)
         if isinstance(decision, Deny):
-            raise StepFailed(Failure("GATE_DENIED", f"a PhaseAdvance hook denied: {decision.reason}"))
+            raise StepFailed(Failure("GATE_DENIED", f"A PhaseAdvance hook denied: {decision.reason}"))
         return str(after["toPhase"])
 
     async def _advanced(self, to: str, generation: int) -> None:
@@ -397,4 +397,4 @@ def _failed(agent: str, answer: AgentAnswer) -> Failure:
 
 
 def _denied(verdict: PolicyVerdict) -> Failure:
-    return Failure("POLICY_DENIED", f"the policy {verdict.policy.id!r} denies: {verdict.reason}")
+    return Failure("POLICY_DENIED", f"The policy {verdict.policy.id!r} denies: {verdict.reason}")

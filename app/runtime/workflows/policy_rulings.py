@@ -43,7 +43,7 @@ def rule(policy: CompiledPolicy, values: Mapping[str, Any]) -> Ruling | Failure:
     for number, one in enumerate(policy.rules):
         answer = one.when.evaluate(used(one.when, values))
         if isinstance(answer, Failure):
-            message = f"rule {number + 1} of the policy {policy.id!r} cannot be evaluated: {answer.message}"
+            message = f"Rule {number + 1} of the policy {policy.id!r} cannot be evaluated: {answer.message}"
             return Failure("POLICY_FAILED", message)
         if answer:
             return Ruling(one.then, OUTCOMES[policy.kind][one.then], one.reason, one.paths)

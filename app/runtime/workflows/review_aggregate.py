@@ -59,7 +59,7 @@ def read_report(reviewer: str, answer: Any, finding: Validator) -> ReviewReport 
 
 
 def _malformed(reviewer: str, what: str) -> Failure:
-    return Failure("MALFORMED_AGENT_MESSAGE", f"the reviewer {reviewer!r} did not report as agreed: {what}")
+    return Failure("MALFORMED_AGENT_MESSAGE", f"The reviewer {reviewer!r} did not report as agreed: {what}")
 
 
 def fingerprint(finding: Mapping[str, Any]) -> str:

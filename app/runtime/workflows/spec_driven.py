@@ -146,7 +146,7 @@ def _round(visit: Visit, number: int) -> Visit:
 
 
 def _not_delivered(phase: str, names: list[str]) -> NodeFailed:
-    message = f"the phase {phase} was not given {', '.join(names)}"
+    message = f"The phase {phase} was not given {', '.join(names)}."
     return NodeFailed(Failure("ARTIFACT_NOT_DELIVERED", message), repeatable=False)
 
 
@@ -155,13 +155,13 @@ def _checked(phase: CompiledSpecPhase, validator: Validator, output: Any, code: 
     issues = validator.issues(value)
     if issues:
         where = f"{issues[0].path or '/'}: {issues[0].message}"
-        message = f"the artifact of the phase {phase.spec.id} breaks its schema: {where}"
+        message = f"The artifact of the phase {phase.spec.id} breaks its schema: {where}"
         raise NodeFailed(Failure(code, message), repeatable=False)
     return value
 
 
 def _unverified(phase: CompiledSpecPhase, why: str) -> NodeFailed:
-    message = f"the artifact of the phase {phase.spec.id} is not verified: {why}"
+    message = f"The artifact of the phase {phase.spec.id} is not verified: {why}"
     return NodeFailed(Failure("VERIFICATION_FAILED", message), repeatable=False)
 
 

@@ -219,18 +219,18 @@ async def _calculate(arguments: JsonObject, _ctx: ToolContext) -> Result | Failu
 async def _todos(arguments: JsonObject, _ctx: ToolContext) -> Result | Failure:
     items = arguments["items"]
     if len({item["id"] for item in items}) < len(items):
-        return Failure("INVALID_ARGUMENTS", "two items have the same id; give each its own")
+        return Failure("INVALID_ARGUMENTS", "Two items have the same id; give each its own.")
     if len(json.dumps(items)) > _TODOS_BYTES:
-        return Failure("INVALID_ARGUMENTS", "the list is too long; keep it to what matters, with short titles")
+        return Failure("INVALID_ARGUMENTS", "The list is too long; keep it to what matters, with short titles.")
     return JsonResult({"accepted": len(items)})
 
 
 async def _ask_user(arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
     questions = arguments["questions"]
     if len({question["id"] for question in questions}) < len(questions):
-        return Failure("INVALID_ARGUMENTS", "two questions have the same id; give each its own")
+        return Failure("INVALID_ARGUMENTS", "Two questions have the same id; give each its own.")
     if ctx.ask is None:
-        return Failure("TOOL_UNAVAILABLE", "there is nobody here who could be asked")
+        return Failure("TOOL_UNAVAILABLE", "There is nobody here who could be asked.")
     title = arguments.get("title") or questions[0].get("header") or questions[0]["question"][:200]
     open_ended: list[JsonObject] = [{**one, "isOther": True} if one.get("options") else one for one in questions]
     answers = await ctx.ask(title, open_ended)
@@ -265,7 +265,7 @@ class _Fetch:
         except OutsideError as error:
             return error.failure
         if reply.status >= 400:
-            return Failure("TOOL_FAILED", f"the server answered {reply.status}", reply.status >= 500)
+            return Failure("TOOL_FAILED", f"The server answered {reply.status}.", reply.status >= 500)
         if reply.content_type.startswith("text/") or reply.content_type.endswith("json"):
             return TextResult(body.decode(errors="replace"))
         return BytesResult(body, reply.content_type or "application/octet-stream")
@@ -292,7 +292,7 @@ class _Files:
     async def write(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         claim = arguments["claim"]
         if self._claim is not None and not self._claim.accepts(claim):
-            return Failure("INVALID_ARGUMENTS", "the claim does not satisfy write_claim_v1")
+            return Failure("INVALID_ARGUMENTS", "The claim does not satisfy write_claim_v1.")
         path, content = arguments["path"], arguments["content"].encode()
         former = await self._keep_former(path, claim["expected_hash"], ctx)
         written = await asyncio.to_thread(self._root(ctx).replace, path, content, claim["expected_hash"])
@@ -327,7 +327,7 @@ class _Files:
 
     async def notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         if not ctx.limits.writes and arguments["action"] != "list":
-            return Failure("SESSION_CONTROL_DENIED", "the session's filesystemSandbox is read-only")
+            return Failure("SESSION_CONTROL_DENIED", "The session's filesystemSandbox is read-only.")
         return await asyncio.to_thread(self._notes, arguments, ctx)
 
     def _notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
@@ -342,7 +342,7 @@ class _Files:
             content = b"".join(json.dumps(note) + b"\n" for note in changed)
             if changed == notes or not isinstance(root.replace(_NOTES, content, hash_of(before)), Failure):
                 return JsonResult({"notes": [note["text"] for note in changed]})
-        return Failure("WRITE_CONFLICT", "the notes keep changing", retryable=True)
+        return Failure("WRITE_CONFLICT", "The notes keep changing.", retryable=True)
 
     def _root(self, ctx: ToolContext) -> Rooted:
         # A link beneath the session's folder may lead out of it, within the tenant's files.

@@ -76,7 +76,7 @@ class HttpTool:
                 return self._result(reply, await reply.read(), rendering)
         except OutsideError as error:
             if error.code == "OUTSIDE_TOO_LARGE":
-                return Failure("OUTPUT_TOO_LARGE", f"the answer is larger than {ctx.max_output_bytes} bytes")
+                return Failure("OUTPUT_TOO_LARGE", f"The answer is larger than {ctx.max_output_bytes} bytes.")
             return Failure(error.code, rendering.secrets.text(error.failure.message), error.failure.retryable)
 
     def _outgoing(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext) -> OutgoingRequest:
@@ -97,7 +97,7 @@ class HttpTool:
             # Also where a redirect leads.
             hosts = frozenset(host for host in hosts if _listed(host, request.within))
         if request.within and not _listed(_host(url), request.within):
-            message = "the workspace does not allow calls to this host; `outgoing.hosts` of the Runtime lists those"
+            message = "The workspace does not allow calls to this host; `outgoing.hosts` of the Runtime lists those."
             raise RenderingError(Failure("ADDRESS_REFUSED", message))
         # The call's own time limit comes first and says TOOL_TIMEOUT; this one is the net under it.
         left = max(0.0, ctx.deadline - asyncio.get_running_loop().time()) + _NET_SECONDS
@@ -131,7 +131,7 @@ class HttpTool:
             return JsonResult(answer)
         if not good:
             retryable = reply.status in (408, 425, 429) or reply.status >= 500
-            return Failure("TOOL_FAILED", f"the server answered {reply.status}: {text[:500]}", retryable)
+            return Failure("TOOL_FAILED", f"The server answered {reply.status}: {text[:500]}", retryable)
         if self._request.result == "text":
             return TextResult(text) if textual else BytesResult(secrets.data(body), reply.content_type)
         if not textual:
@@ -139,19 +139,19 @@ class HttpTool:
         try:
             return JsonResult(secrets.value(json.loads_strict(body)) if body else None)
         except json.JsonError:
-            return Failure("TOOL_FAILED", "the server's answer is not JSON")
+            return Failure("TOOL_FAILED", "The server's answer is not JSON.")
 
 
 def _path_step(value: str) -> str:
     """A value never adds a step, a query or a fragment; and `..` has no spelling that is not a step up."""
     if value in (".", "..", ""):
-        raise RenderingError(Failure("INVALID_ARGUMENTS", "an argument is not usable as a part of the URL"))
+        raise RenderingError(Failure("INVALID_ARGUMENTS", "An argument is not usable as a part of the URL."))
     return quote(value, safe="")
 
 
 def _header(value: str) -> str:
     if any(character in value for character in "\r\n\x00"):
-        raise RenderingError(Failure("INVALID_ARGUMENTS", "an argument is not usable in a header"))
+        raise RenderingError(Failure("INVALID_ARGUMENTS", "An argument is not usable in a header."))
     return value
 
 
@@ -161,7 +161,7 @@ def _host(url: str) -> str:
         host = normal_host(parts.hostname or "")
         return f"{host}:{parts.port}" if parts.port else host
     except ValueError:
-        raise RenderingError(Failure("TOOL_UNAVAILABLE", "the tool's URL is not valid")) from None
+        raise RenderingError(Failure("TOOL_UNAVAILABLE", "The tool's URL is not valid.")) from None
 
 
 def _listed(host: str, within: frozenset[str]) -> bool:

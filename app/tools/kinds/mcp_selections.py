@@ -29,7 +29,7 @@ def selected_tools(workspace: CompiledWorkspace, offered: Mapping[str, list[Offe
     for selection in {one: None for agent in workspace.agents.values() for one in agent.mcp_selections}:
         offers = offered.get(selection.mcp)
         if offers is None or isinstance(offers, Failure):
-            missing = Failure("TOOL_UNAVAILABLE", f"the MCP server {selection.mcp} was not asked")
+            missing = Failure("TOOL_UNAVAILABLE", f"The MCP server {selection.mcp} was not asked.")
             found.unavailable[f"{selection.mcp}:{selection.match}"] = offers or missing
             continue
         names: set[str] = set()

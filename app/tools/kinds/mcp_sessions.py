@@ -198,7 +198,7 @@ class Sessions:
             await asyncio.shield(session.close())
 
     def _unavailable(self, what: str) -> Failure:
-        return Failure("TOOL_UNAVAILABLE", f"the MCP server {self.server.name} {what}", retryable=True)
+        return Failure("TOOL_UNAVAILABLE", f"The MCP server {self.server.name} {what}", retryable=True)
 
 
 class McpSession:
@@ -267,7 +267,7 @@ class McpSession:
                     return self._timeout()
                 raise SessionLost(self._lost(), during_call=during_call) from error
             said = error_text(self._secrets.text(error.message))
-            return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {said}")
+            return Failure("TOOL_FAILED", f"The MCP server {self._server.name} answered: {said}")
         except SessionLost:
             raise
         except Exception as error:
@@ -331,7 +331,7 @@ class McpSession:
         return Failure("OUTPUT_TOO_LARGE", message)
 
     def _failure(self, what: str) -> Failure:
-        return Failure("TOOL_UNAVAILABLE", f"the MCP server {self._server.name} {what}", retryable=True)
+        return Failure("TOOL_UNAVAILABLE", f"The MCP server {self._server.name} {what}", retryable=True)
 
     def _speaks_another(self, wanted: str, agreed: str) -> Failure:
         name = self._server.name
@@ -341,4 +341,4 @@ class McpSession:
         return Failure("MCP_PROTOCOL_MISMATCH", message, detail={"required": [required], "candidates": [lacking]})
 
     def _timeout(self) -> Failure:
-        return Failure("TOOL_TIMEOUT", f"the MCP server {self._server.name} did not answer in time")
+        return Failure("TOOL_TIMEOUT", f"The MCP server {self._server.name} did not answer in time.")

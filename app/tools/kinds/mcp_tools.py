@@ -102,7 +102,7 @@ class McpTool:
             return NO_NETWORK
         if not ctx.limits.writes and ctx.effect != "readonly":
             # What a server of its own writes cannot be narrowed call by call.
-            return Failure("SESSION_CONTROL_DENIED", "the session's filesystemSandbox is read-only")
+            return Failure("SESSION_CONTROL_DENIED", "The session's filesystemSandbox is read-only.")
         try:
             return await self._once(arguments, ctx)
         except SessionLost as lost:
@@ -147,9 +147,9 @@ class McpTool:
             if offer.name == self.remote:
                 if offer.hash == (self.pin or self.seen.setdefault(self.remote, offer.hash)):
                     return None
-                message = f"the MCP server changed {self.remote!r} since it was approved"
+                message = f"The MCP server changed {self.remote!r} since it was approved."
                 return Failure("TOOL_SCHEMA_CHANGED", message)
-        return Failure("TOOL_UNAVAILABLE", f"the MCP server no longer offers {self.remote!r}")
+        return Failure("TOOL_UNAVAILABLE", f"The MCP server no longer offers {self.remote!r}.")
 
 
 async def _listed(session: McpSession) -> list[Offer]:

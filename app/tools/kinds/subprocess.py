@@ -119,29 +119,29 @@ class SubprocessTool:
     def _argument(self, rendering: Rendering, template: Template) -> str:
         text = rendering.text(template)
         if "\x00" in text or (template.places and template.literals[0] == "" and text.startswith("-")):
-            message = "an argument would be taken for an option of the program"
+            message = "An argument would be taken for an option of the program."
             raise RenderingError(Failure("INVALID_ARGUMENTS", message))
         return text
 
     def _result(self, finished: Finished, rendering: Rendering, ctx: ToolContext) -> Result | Failure:
         if finished.too_large:
-            return Failure("OUTPUT_TOO_LARGE", f"the program wrote more than {ctx.max_output_bytes} bytes")
+            return Failure("OUTPUT_TOO_LARGE", f"The program wrote more than {ctx.max_output_bytes} bytes.")
         if finished.disk_full:
             limits = self._command.limits
             most = f"{limits.disk_bytes // 2**20} MiB or {limits.disk_files} files"
-            return Failure("OUTPUT_TOO_LARGE", f"the program wrote more than {most} to disk")
+            return Failure("OUTPUT_TOO_LARGE", f"The program wrote more than {most} to disk.")
         if finished.timed_out:
             return Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
         secrets = rendering.secrets
         if finished.status != 0:
             last = secrets.text(finished.stderr.decode(errors="replace")).strip()[-1000:]
-            return Failure("TOOL_FAILED", f"the program ended with status {finished.status}: {last}")
+            return Failure("TOOL_FAILED", f"The program ended with status {finished.status}: {last}")
         if self._command.result == "text":
             return TextResult(secrets.text(finished.stdout.decode(errors="replace")))
         try:
             return JsonResult(secrets.value(json.loads_strict(finished.stdout)) if finished.stdout.strip() else None)
         except json.JsonError:
-            return Failure("TOOL_FAILED", "the program did not write JSON")
+            return Failure("TOOL_FAILED", "The program did not write JSON.")
 
 
 def _writable(command: CommandTemplate, limits: SessionLimits) -> tuple[Path, ...]:

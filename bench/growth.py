@@ -38,6 +38,7 @@ from app.views.run import Run
 from app.wiring.runtime import Holdfast
 from bench.fanout import _read_forever
 from bench.runs import CASES, Ends, opened, play, seed, workspace
+from tests.patience import be_patient
 from tests.postgres import PostgresServer
 from tests.server import ServerProcess, secret_file
 
@@ -221,6 +222,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the databases are made; else the system's temporary folder")
     parser.add_argument("--quick", action="store_true", help="5,000 runs, 5,000 events and 500 sockets")
     chosen = parser.parse_args()
+    be_patient()  # seeding keeps the database busier than any client, and a checkpoint stalls it for seconds
     if chosen.quick:
         chosen.runs, chosen.events, chosen.sockets = [1000, 5000], 5000, 500
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))

@@ -12,6 +12,21 @@ from websockets.asyncio.client import ClientConnection
 from app.core import json
 
 TERMINAL = ("completed", "failed", "cancelled")
+_close = ClientConnection.close
+
+
+async def _read_and_close(self: ClientConnection, code: int = 1000, reason: str = "") -> None:
+    frames = self.recv_messages
+    frames.high = frames.low = None
+    if frames.paused:
+        frames.resume()
+    await _close(self, code, reason)
+
+
+def close_at_once() -> None:
+    """From now on in this process. A websocket that holds more frames than its test looked at does not read, not even
+    the server's farewell: its client would wait ten seconds for that, and then give up."""
+    ClientConnection.close = _read_and_close  # type: ignore[method-assign]
 
 
 async def submit(client: httpx2.AsyncClient, agent: str, text: str, wait: float = 0, **more: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from app.core.settings import Settings
 from app.store.migrate import migrate
 from tests.certificates import read_once
+from tests.clients import close_at_once
 from tests.databases import Databases
 from tests.patience import be_patient
 from tests.postgres import PostgresServer, running_postgres
@@ -27,6 +28,7 @@ from tests.shaking import shake
 
 be_patient()
 shake()
+close_at_once()
 
 # Nor may the five seconds that clients give an answer.
 for limit in ("connect", "read", "write", "pool"):
@@ -42,13 +44,15 @@ read_once()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests are permanent: the garbage collector looks through them neither now nor later."""
+    """Thousands of tests are permanent: the garbage collector looks through them neither now nor later. It looks for
+    what they leave behind as rarely as a server does."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
         gc.enable()
 
 

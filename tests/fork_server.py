@@ -17,6 +17,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -188,6 +189,25 @@ def look_around() -> None:
         schemas.validator(name)
     # Half a second for the routes that a server prepares in advance, of which a test asks three: each at its request.
     serve._BUILD_AFTER_SECONDS = 3600.0
+    with open(os.devnull, "w") as unseen, contextlib.redirect_stdout(unseen):
+        asyncio.run(_serve_once())
+
+
+async def _serve_once() -> None:
+    """What a server builds when it starts and at its first run (validators, schemas, patterns) depends on its program
+    only: one that has answered leaves it to all that are forked."""
+    import httpx2
+
+    from app.core.settings import Settings
+    from tests.clients import submit
+    from tests.server import in_process
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with in_process(Settings(data_dir=Path(folder))) as server:
+            async with httpx2.AsyncClient(base_url=server.url, timeout=60, verify=False) as client:
+                run = await submit(client, "echo", "hello", wait=60)
+                for path in (f"/api/runs/{run['id']}", f"/api/threads/{run['threadId']}/export"):
+                    assert (await client.get(path)).status_code == 200
 
 
 def main() -> None:

@@ -30,12 +30,13 @@ class CorrectedClock:
 
     def __init__(self, clock: Clock | None = None) -> None:
         """A clock that is given is meant as it is, and stays so; without one, the system's is put right."""
-        self._clock, self._as_it_is = clock or SystemClock(), clock is not None
-        self.monotonic: Final = self._clock.monotonic
+        self._as_it_is = clock is not None
+        self.monotonic: Final = time.monotonic if clock is None else clock.monotonic
+        self.now_ms: Final = self._corrected_ms if clock is None else clock.now_ms
         self.offset_ms = 0
 
-    def now_ms(self) -> int:
-        return self._clock.now_ms() + self.offset_ms
+    def _corrected_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self.offset_ms
 
     def correct(self, before_ms: int, shared_ms: int) -> None:
         """The shared clock said `shared_ms` between `before_ms`, as `now_ms` had it, and now. A difference that the

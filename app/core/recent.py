@@ -5,6 +5,7 @@ times and putting 4 to 7 times as long, which every append, event and request wo
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -21,4 +22,12 @@ class RecentDict(OrderedDict[K, V]):
         self[key] = value
         self.move_to_end(key)
         if len(self) > self._most:
+            self.popitem(last=False)
+
+    def put_all(self, items: Mapping[K, V]) -> None:
+        """As `put` of each."""
+        for key, value in items.items():
+            self[key] = value
+            self.move_to_end(key)
+        while len(self) > self._most:
             self.popitem(last=False)

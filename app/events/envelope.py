@@ -7,7 +7,7 @@ contain (the catalog) and how other systems spell it (the dialects).
 
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -30,13 +30,13 @@ class Event:
     """Immutable by convention; a class with slots because hundreds of thousands are made in a second."""
 
     __slots__ = (
-        "_payload",
         "_wire",
         "actor",
         "at",
         "hash",
         "id",
         "parent_id",
+        "payload",
         "payload_bytes",
         "prev_hash",
         "run_id",
@@ -47,6 +47,7 @@ class Event:
         "thread_id",
         "type",
     )
+    payload: dict[str, Any]
 
     def __init__(
         self,
@@ -78,16 +79,20 @@ class Event:
         self.parent_id = parent_id
         self.prev_hash = prev_hash
         self.hash = hash
-        self._payload = payload
+        if payload is not None:
+            self.payload = payload
         self._wire: bytes | None = None
         self.spelled: Any = None
         """Whatever a protocol made of it for its clients; kept here so that it is made once and goes with the event."""
 
-    @property
-    def payload(self) -> dict[str, Any]:
-        if self._payload is None:
-            self._payload = json.loads(self.payload_bytes)
-        return self._payload
+    if not TYPE_CHECKING:  # to whom an event would have any attribute then
+
+        def __getattr__(self, name: str) -> Any:
+            """The payload of an event that was read from the store, parsed when it is first asked for."""
+            if name != "payload":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.payload = json.loads(self.payload_bytes)
+            return self.payload
 
     def with_payload(self, payload: dict[str, Any]) -> "Event":
         """The same event for whoever works with its content; bytes, wire and hash stay what was stored."""

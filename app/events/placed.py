@@ -4,7 +4,7 @@ Leaves to others: what a refusal means.
 """
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from app.events.ports import Answer
@@ -16,9 +16,10 @@ class PlacedEvent:
 
     __slots__ = ("_check", "_stored")
 
-    def __init__(self, stored: "asyncio.Future[Answer]", check: Callable[[Answer], Any]) -> None:
+    def __init__(self, stored: Awaitable[Answer], check: Callable[[Answer], Any]) -> None:
         """`check` raises for an answer that is a refusal."""
-        self._stored, self._check = stored, check
+        self._stored = stored if isinstance(stored, asyncio.Future) else asyncio.ensure_future(stored)
+        self._check = check
 
     def __await__(self) -> Generator[Any, None, None]:
         stored = self._stored

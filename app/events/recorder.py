@@ -88,18 +88,50 @@ class Recorder:
     def record(
         self, scope: Scope, *entries: Payload | PayloadEntry | Draft, conditions: Sequence[Condition] = ()
     ) -> Awaitable[Answer]:
-        """Append catalog payloads together. They have their place in the log when this returns; the answer comes after
-        they are durable and published."""
-        return self.record_drafts(scope, [_draft(scope, entry) for entry in entries], conditions)
+        """Append catalog payloads together, or events given by type and payload, as a backend or an import has them.
+        They have their place in the log when this returns; the answer comes after they are durable and published."""
+        now = self._clock.now_ms()
+        drafts: list[Draft] = []
+        raw: list[Draft] = []
+        for entry in entries:
+            draft = entry if isinstance(entry, Draft) else _draft(scope, entry)
+            drafts.append(draft)
+            if draft.checked:
+                continue  # and it has the time at which it was
+            draft.at = now
+            try:
+                draft.encoded = json.canonical(draft.payload)
+            except json.JsonError as error:
+                return self._refuse(scope, draft, error.failure, [])
+            raw.append(draft)
+        if raw:  # else all of them were prepared before
+            # All of them in one look: nearly always there is nothing to find.
+            if len(raw) == 1:
+                suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
+            else:
+                suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
+            for draft in raw:
+                if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
+                    draft.checked = True
+                    continue
+                failure, issues = self._prepare(draft, suspected)
+                if failure is not None:
+                    return self._refuse(scope, draft, failure, issues)
+        if self.narrator is not None:
+            drafts = self._with_narration(drafts, self.narrator, now)
+        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
     def prepared(self, scope: Scope, *payloads: Payload | PayloadEntry) -> list[Draft] | None:
         """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by
         themselves, because one cannot be stored or because a narration follows it."""
-        now, drafts = self._clock.now_ms(), [_draft(scope, payload) for payload in payloads]
-        for draft in drafts:
+        now = self._clock.now_ms()
+        drafts: list[Draft] = []
+        for payload in payloads:
+            draft = _draft(scope, payload)
             draft.at = now
-            if _encode(draft) is not None:
+            if not _encode(draft):
                 return None
+            drafts.append(draft)
         suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in drafts]))
         for draft in drafts:
             refused, _ = self._prepare(draft, suspected)
@@ -129,37 +161,7 @@ class Recorder:
             "text": text,
         }
         draft = Draft(adapter.AdapterEvent.type, {"event": signal}, scope.run_id, scope.actor)
-        return self.record_drafts(scope, [draft])
-
-    def record_drafts(
-        self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()
-    ) -> Awaitable[Answer]:
-        """Append events given by type and payload, as a backend or an import has them."""
-        now, raw = self._clock.now_ms(), []
-        for draft in drafts:
-            if draft.checked:
-                continue  # and it has the time at which it was
-            draft.at = now
-            failure = _encode(draft)
-            if failure is not None:
-                return self._refuse(scope, draft, failure, [])
-            raw.append(draft)
-        if raw:  # else all of them were prepared before
-            # All of them in one look: nearly always there is nothing to find.
-            if len(raw) == 1:
-                suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
-            else:
-                suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
-            for draft in raw:
-                if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
-                    draft.checked = True
-                    continue
-                failure, issues = self._prepare(draft, suspected)
-                if failure is not None:
-                    return self._refuse(scope, draft, failure, issues)
-        if self.narrator is not None:
-            drafts = self._with_narration(drafts, self.narrator, now)
-        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+        return self.record(scope, draft)
 
     def _prepare(self, draft: Draft, suspected: bool) -> tuple[Failure | None, list[Issue]]:
         """Redact and validate what is encoded; what cannot be stored comes back as a failure."""
@@ -206,7 +208,7 @@ class Recorder:
                     source_event_ids=[draft.id],
                 )
                 words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
-                if _encode(words) is None and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
+                if _encode(words) and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
                     narrated.append(words)
         return narrated
 
@@ -227,7 +229,7 @@ class Recorder:
         return Refused(failure)
 
 
-def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
+def _draft(scope: Scope, entry: Payload | PayloadEntry) -> Draft:
     if isinstance(entry, Payload):
         run_id = None if entry.of_thread else scope.run_id
         return Draft(
@@ -238,8 +240,6 @@ def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
             screened=entry.screened,
             prevalidated=entry.prevalidated,
         )
-    if isinstance(entry, Draft):
-        return entry
     payload = entry.payload
     return Draft(
         payload.type,
@@ -262,12 +262,13 @@ def _sentence(draft: Draft, narrator: Narrator) -> str | None:
     return None
 
 
-def _encode(draft: Draft) -> Failure | None:
+def _encode(draft: Draft) -> bool:
+    """Whether it can be."""
     try:
         draft.encoded = json.canonical(draft.payload)
-    except json.JsonError as error:
-        return error.failure
-    return None
+    except json.JsonError:
+        return False
+    return True
 
 
 def _is_delta(draft: Draft) -> bool:

@@ -113,19 +113,6 @@ class Log:
     def append(self, command: Command) -> Awaitable[Answer]:
         if self._down is not None or len(self._waiting) >= self._max_pending:
             return self._append_in_time(command)
-        return self._accept(command)
-
-    async def _append_in_time(self, command: Command) -> Answer:
-        while len(self._waiting) >= self._max_pending and self._down is None:
-            # Producers are held back, nothing is dropped: the queue is the recorder's own.
-            self._room.clear()
-            await self._room.wait()
-        if self._down is not None:
-            # A fresh one each: an exception that is raised again and again keeps every caller's frames.
-            raise StorageDown(self._down.failure.message) from self._down
-        return await self._accept(command)
-
-    def _accept(self, command: Command) -> "asyncio.Future[Answer]":
         self._accepted += 1
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         thread = (command.tenant, command.thread_id)
@@ -140,6 +127,16 @@ class Log:
             self._something.set()
         self._waiting.append(waiting)
         return answer
+
+    async def _append_in_time(self, command: Command) -> Answer:
+        while len(self._waiting) >= self._max_pending and self._down is None:
+            # Producers are held back, nothing is dropped: the queue is the recorder's own.
+            self._room.clear()
+            await self._room.wait()
+        if self._down is not None:
+            # A fresh one each: an exception that is raised again and again keeps every caller's frames.
+            raise StorageDown(self._down.failure.message) from self._down
+        return await self.append(command)
 
     # -- the writer ----------------------------------------------------------------------------------
 
@@ -403,10 +400,7 @@ class Log:
     # -- what the next batch will want ---------------------------------------------------------------
 
     def _keep(self, heads: Heads) -> None:
-        hot = self._hot
-        for key, head in heads.items():
-            if head.exists:
-                hot.put(key, head)
+        self._hot.put_all({place: head for place, head in heads.items() if head.records.thread.last_seq > 0})
 
     def _forget(self, commands: Sequence[Command]) -> None:
         """The records in memory were folded ahead of a commit that did not happen."""

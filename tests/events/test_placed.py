@@ -28,6 +28,18 @@ async def test_a_refusal_is_raised_to_whoever_awaits_it() -> None:
         await PlacedEvent(stored, expect)
 
 
+async def test_an_append_that_has_to_wait_for_its_place_begins_without_being_awaited() -> None:
+    begun = asyncio.Event()
+
+    async def waits() -> Answer:
+        begun.set()
+        return Appended(())
+
+    placed = PlacedEvent(waits(), expect)
+    await begun.wait()
+    await placed
+
+
 async def test_a_failed_commit_is_raised_to_whoever_awaits_it() -> None:
     stored: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(stored.set_exception, StorageDown())

@@ -280,7 +280,7 @@ async def test_a_bad_payload_is_refused_with_its_code_and_noted_in_the_run(
 ) -> None:
     scope = await started(store)
     draft.run_id = scope.run_id
-    assert (await refuse(store.recorder.record_drafts(scope, [draft]))).failure.code == code
+    assert (await refuse(store.recorder.record(scope, draft))).failure.code == code
     (noted,) = await store.reader.events("default", scope.thread_id, 3, 100)
     assert noted.type == "runtime.schema.violated" and noted.payload["code"] == code
 

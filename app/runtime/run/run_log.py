@@ -130,8 +130,7 @@ class RunLog:
             return None
         if control.on_step is not None or control.progress is not None:
             return None
-        stored = self.recorder.record(self.scope, payload)
-        return PlacedEvent(asyncio.ensure_future(stored), expect)
+        return PlacedEvent(self.recorder.record(self.scope, payload), expect)
 
     def _noted(self, appended: Appended) -> Appended:
         """Of a job, and of a run that is suspected of killing the server: whether it has come further."""

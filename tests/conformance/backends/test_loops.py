@@ -179,7 +179,7 @@ async def left_behind(holdfast: Holdfast, recorded: list[Event], count: int) -> 
     scope = Scope("default", new_id("thread"), new_id("run"))
     drafts = [Draft(event.type, event.payload, scope.run_id, event.actor) for event in recorded[:count]]
     created = Draft(thread.ThreadCreated.type, thread.ThreadCreated().to_json(), None, "system")
-    assert isinstance(await holdfast.store.recorder.record_drafts(scope, [created, *drafts]), Appended)
+    assert isinstance(await holdfast.store.recorder.record(scope, created, *drafts), Appended)
     run = await holdfast.store.reader.run("default", scope.run_id or "")
     assert run is not None
     return run

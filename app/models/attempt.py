@@ -8,6 +8,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 import asyncio
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Final
 
 from pydantic.alias_generators import to_camel
 
@@ -45,6 +46,7 @@ from app.models.shared_limits import SharedLimits, SharedSlot
 from app.views.history import is_memory
 
 _camel = cache(to_camel)
+_ABANDONED: Final = Failure("MODEL_CANCELLED", "the call was abandoned")
 _RECALLED = "[recalled memory]"
 
 
@@ -123,9 +125,20 @@ class ModelAttempt:
         if admission is None:
             message = f"Model {self._config.name!r} failed too often and is left alone for a while."
             return AttemptFailed(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
-        failure: Failure | None = Failure("MODEL_CANCELLED", "The call was abandoned.")
+        failure: Failure | None = _ABANDONED
+        timeouts = self._config.timeouts
         try:
-            failure = await self._within_deadline()
+            with Deadline(self._talk.cancelled, timeouts.soonest) as deadline:
+                deadline.bound(timeouts.total_seconds)
+                refused = await self._admit()
+                if refused is None:
+                    await self._record_requested()
+                    deadline.bound(timeouts.total_seconds, "first token", timeouts.first_token_seconds)
+                    with step(self._message_id):
+                        await self._stream(deadline)
+            failure = self._fault() if refused is None else refused
+        except Ended as ended:
+            failure = self._ended(ended.failure)
         finally:
             # First of all, without awaiting: others wait for the slot, and a probe must not stay out.
             breaker.settle(admission, failure, policy)
@@ -149,25 +162,15 @@ class ModelAttempt:
         got.replace(judged)
         return None
 
-    async def _within_deadline(self) -> Failure | None:
-        timeouts = self._config.timeouts
-        try:
-            with Deadline(self._talk.cancelled, timeouts.soonest) as deadline:
-                deadline.bound(timeouts.total_seconds)
-                refused = await self._admit()
-                if refused is not None:
-                    return refused
-                await self._record_requested()
-                deadline.bound(timeouts.total_seconds)
-                deadline.expect("first token", timeouts.first_token_seconds)
-                with step(self._message_id):
-                    await self._stream(deadline)
-        except Ended as ended:
-            if not self._admitted and ended.failure.code == "PROVIDER_TIMEOUT":
-                # Nobody was asked yet, so this is no fault of the provider.
-                message = f"No place among the model calls was free for {timeouts.total_seconds:g} s."
-                return Failure("MODEL_QUEUE_FULL", message, True)
-            return ended.failure
+    def _ended(self, failure: Failure) -> Failure:
+        if self._admitted or failure.code != "PROVIDER_TIMEOUT":
+            return failure
+        # Nobody was asked yet, so this is no fault of the provider.
+        message = f"No place among the model calls was free for {self._config.timeouts.total_seconds:g} s."
+        return Failure("MODEL_QUEUE_FULL", message, True)
+
+    def _fault(self) -> Failure | None:
+        """What is wrong with an answer that came to its end."""
         if self._screen is not None and self._screen.refused is not None:
             return self._screen.refused
         if self._got.error is not None:
@@ -242,9 +245,11 @@ class ModelAttempt:
 
     async def _record_requested(self) -> None:
         talk, call = self._talk, self._prepared.call
-        parameters = call.request.parameters()
+        parameters: JsonObject = {"stream": call.stream}
+        for name, knob in call.request.parameters().items():
+            parameters[_camel(name)] = knob
         if call.max_tokens is not None:
-            parameters["max_tokens"] = call.max_tokens
+            parameters["maxTokens"] = call.max_tokens
         notes = [*self._prepared.notes, *self._provider.notes(call)]
         self._requested = True
         # Names, numbers and what `to_json` made of the request, which was held against its own schema.
@@ -255,13 +260,16 @@ class ModelAttempt:
             provider_model=self._config.model,
             attempt=self._number,
             request_hash=talk.request_hash,
-            parameters={**{_camel(name): value for name, value in parameters.items()}, "stream": call.stream},
+            parameters=parameters,
             message_count=len(talk.request.messages),
             messages=self._loggable(talk.document["messages"]) if talk.contents.messages == "full" else None,
-            tools=[tool.name for tool in talk.request.tools] or None,
+            tools=[tool.name for tool in talk.request.tools] if talk.request.tools else None,
             notes=notes or None,
         )
         await talk.record(requested)
+
+    def _loggable_thoughts(self, thoughts: tuple[Thought, ...]) -> list[JsonObject] | None:
+        return [thought.to_json() for thought in thoughts if self._may_log(thought)] or None
 
     def _may_log(self, thought: Thought) -> bool:
         """A bare signature is not shown; the words behind it are reasoning like any other.
@@ -274,17 +282,26 @@ class ModelAttempt:
         return self._talk.contents.shows_reasoning and not (self._screen is not None and self._screen.has_rules)
 
     def _loggable(self, messages: list[JsonObject]) -> list[JsonObject]:
-        if any(is_memory(message) for message in messages):
-            # It is in the run's recall, from where it can be forgotten.
-            messages = [message | {"content": _RECALLED} if is_memory(message) else message for message in messages]
         hidden = not self._talk.contents.shows_reasoning or (self._screen is not None and self._screen.has_rules)
-        if not hidden or not any("thoughts" in message for message in messages):
-            return messages
-        return [{key: value for key, value in message.items() if key != "thoughts"} for message in messages]
+        made: list[JsonObject] = []
+        for message in messages:
+            if "name" in message and is_memory(message):
+                # It is in the run's recall, from where it can be forgotten.
+                message = message | {"content": _RECALLED}
+            if hidden and "thoughts" in message:
+                message = {key: value for key, value in message.items() if key != "thoughts"}
+            made.append(message)
+        return made
 
     def _loggable_usage(self, usage: TokenUsage) -> JsonObject:
-        hidden = self._talk.contents.reasoning == "full"
-        return _usage_json(replace(usage, reasoning_tokens=None) if hidden else usage)
+        made: JsonObject = {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens}
+        if usage.reasoning_tokens is not None and self._talk.contents.reasoning != "full":
+            made["reasoningTokens"] = usage.reasoning_tokens
+        if usage.cached_tokens is not None:
+            made["cachedTokens"] = usage.cached_tokens
+        if usage.cost_usd is not None:
+            made["costUsd"] = usage.cost_usd
+        return made
 
     async def _completed(self, usage: TokenUsage) -> CompletionResponse:
         got, config = self._got, self._config
@@ -310,18 +327,18 @@ class ModelAttempt:
             model=config.name,
             provider=config.provider,
             text=response.text,
-            tool_calls=[_call_json(call) for call in got.calls],
+            tool_calls=[_call_json(call) for call in got.calls] if got.calls else [],
             finish_reason=response.finish_reason,
             usage=self._loggable_usage(usage),
             request_hash=self._talk.request_hash,
             attempt=self._number,
             duration_ms=self._duration_ms(),
             first_token_ms=self._first_token_ms,
-            parts=[part.to_json() for part in response.parts] or None,
-            thoughts=[thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
+            parts=[part.to_json() for part in parts] if parts else None,
+            thoughts=self._loggable_thoughts(response.thoughts) if response.thoughts else None,
             reasoning=reasoning or None,
             provider_request_id=got.provider_request_id,
-            media=stored_media(response.parts),
+            media=stored_media(parts) if parts else (),
         )
         if self._screen is not None and self._screen.has_rules:
             await self._screen.approve(completed)
@@ -366,17 +383,5 @@ def _call_json(call: ToolCall) -> JsonObject:
             "args": call.args,
             "rawArgs": call.raw_args,
             "upstreamId": call.upstream_id,
-        }
-    )
-
-
-def _usage_json(usage: TokenUsage) -> JsonObject:
-    return present(
-        {
-            "inputTokens": usage.input_tokens,
-            "outputTokens": usage.output_tokens,
-            "reasoningTokens": usage.reasoning_tokens,
-            "cachedTokens": usage.cached_tokens,
-            "costUsd": usage.cost_usd,
         }
     )

@@ -25,13 +25,10 @@ _FREE: Final = (None, "auto", "none")
 def needed(request: CompletionRequest) -> frozenset[str]:
     """What the request cannot do without. Streaming, reasoning, schemas and what a model made itself degrade instead,
     with a note."""
-    found = {
-        f"input.{part.kind}"
-        for message in request.messages
-        if message.parts and message.role != "assistant"
-        for part in message.parts
-        if isinstance(part, Media)
-    }
+    found: set[str] = set()
+    for message in request.messages:
+        if message.parts and message.role != "assistant":
+            found.update(f"input.{part.kind}" for part in message.parts if isinstance(part, Media))
     if request.tools:
         found.add(TOOLS)
         if request.tool_choice not in _FREE:

@@ -54,7 +54,9 @@ class Collector:
 
     @property
     def thoughts(self) -> tuple[Thought, ...]:
-        return () if self.completed is None else self._ids.of_thoughts(self.completed.thoughts)
+        if self.completed is None or not self.completed.thoughts:
+            return ()
+        return self._ids.of_thoughts(self.completed.thoughts)
 
     @property
     def reasoning(self) -> str:
@@ -149,7 +151,10 @@ class Collector:
             self._parts[call.part] = call
         # Reasoning that is not published stays as it came: only its provider gets it again.
         if self._screen is not None and not self._holds and (phase != REASONING_DELTA or self._publish_reasoning):
-            screened = self._screen.take(phase, 0 if call is None else call.part, text)
+            if phase == OUTPUT_DELTA:
+                screened = self._screen.text(text)
+            else:
+                screened = self._screen.take(phase, 0 if call is None else call.part, text)
             if not screened and text:
                 return
             text = screened
@@ -177,14 +182,18 @@ class Collector:
             return
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
         self._pieces.clear()
-        cuts = range(0, len(text) or 1, MAX_DELTA)
-        made += [self._delta(text[cut : cut + MAX_DELTA]) for cut in cuts]
+        if len(text) <= MAX_DELTA:
+            made.append(self._delta(text))
+        else:
+            made += [self._delta(text[cut : cut + MAX_DELTA]) for cut in range(0, len(text), MAX_DELTA)]
 
     def _delta(self, text: str) -> BuiltDelta:
         # Names of ours and a text: the decoders let nothing else through.
         call = self._call
         if call is None:
-            return BuiltDelta(self._adapter, self._phase, self._message_id, 0, text)
+            screened = self._phase == OUTPUT_DELTA and self._screen is not None and not self._holds
+            made = ScreenedDelta if screened else BuiltDelta
+            return made(self._adapter, self._phase, self._message_id, 0, text)
         call_id = self._ids.of_delta(call)
         return BuiltDelta(
             self._adapter, self._phase, self._message_id, call.part, text, tool_id=call.name, call_id=call_id

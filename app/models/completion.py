@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from app.core import json
 from app.core.value import value
@@ -17,6 +17,7 @@ from app.core.value import value
 SCHEMA_VERSION: Final = "v1"
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_use", "max_tokens", "safety"]
+_FINISH_REASONS: Final = frozenset(get_args(FinishReason))
 MediaKind = Literal["image", "audio", "video", "file"]
 _KNOBS: Final = (
     "tool_choice",
@@ -260,6 +261,20 @@ class CompletionResponse:
             made["reasoning"] = self.reasoning
         return made
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a text with whole numbers and a known end, which matches its schema. Whatever else there is,
+        and the numbers, are as the provider sent them."""
+        used = self.usage
+        return (
+            not (self.tool_calls or self.parts or self.thoughts)
+            and self.finish_reason in _FINISH_REASONS
+            and type(used.input_tokens) is int
+            and type(used.output_tokens) is int
+            and (used.reasoning_tokens is None or type(used.reasoning_tokens) is int)
+            and (used.cached_tokens is None or type(used.cached_tokens) is int)
+        )
+
     def as_message(self) -> Message:
         """What to append to the messages of the next request."""
         parts = (Text(self.text), *self.parts) if self.parts and self.text else self.parts
@@ -303,19 +318,20 @@ _MEDIA_TOKENS: Final = 1_000
 
 def estimate_tokens(request: CompletionRequest) -> int:
     """Bytes / 4, the usual rule of thumb, before a provider says what it really was."""
-    size = sum(_size(message) for message in request.messages)
+    size = 0
+    for message in request.messages:
+        size += 16
+        if not message.parts:
+            size += _bytes(message.content)
+        for part in message.parts:
+            size += _part_size(part)
+        for call in message.tool_calls:
+            size += len(json.dumps(call.args)) + len(call.name)
     if request.tools:
         size += len(json.dumps([tool.to_json() for tool in request.tools]))
     if request.response_schema is not None:
         size += len(json.dumps(dict(request.response_schema)))
     return size // 4 + 1
-
-
-def _size(message: Message) -> int:
-    size = 16 + sum(len(json.dumps(call.args)) + len(call.name) for call in message.tool_calls)
-    if not message.parts:
-        return size + _bytes(message.content)
-    return size + sum(_part_size(part) for part in message.parts)
 
 
 def _part_size(part: Part) -> int:

@@ -35,10 +35,10 @@ class Deadline:
         self._what = "total"
         self._failure: Failure | None = None
 
-    def bound(self, total: float) -> None:
-        """From now the scope has this many seconds, whatever happens in it."""
+    def bound(self, total: float, what: str = "total", seconds: float | None = None) -> None:
+        """From now the scope has this many seconds, whatever happens in it; in it something may be expected sooner."""
         self._total = self._loop.time() + total
-        self.expect("total", total)
+        self.expect(what, total if seconds is None else seconds)
 
     def expect(self, what: str, seconds: float) -> None:
         """Something (named for the error) must happen within so many seconds, and again after each `beat`."""

@@ -8,7 +8,7 @@ ever holds the whole encoded body. From a model: checked and hashed once; a mode
 import re
 import secrets
 from binascii import b2a_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -108,9 +108,16 @@ def stored_media(parts: Iterable[Part]) -> tuple[BlobDraft, ...]:
     )
 
 
-def as_users_media(messages: Iterable[Message]) -> Iterator[Message]:
+def as_users_media(messages: Sequence[Message]) -> Iterable[Message]:
     """For a provider whose assistant messages are only text: what the model made follows as a user's message, behind
     the results of the tools that it called."""
+    for message in messages:
+        if message.parts and message.role == "assistant":
+            return _after_answers(messages)
+    return messages
+
+
+def _after_answers(messages: Iterable[Message]) -> Iterator[Message]:
     waiting: list[Part] = []
     for message in messages:
         if waiting and message.role != "tool":

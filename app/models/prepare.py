@@ -48,13 +48,12 @@ def prepare(
 
 def _unseen_media(request: CompletionRequest, capabilities: frozenset[str]) -> set[str]:
     """Kinds of media in earlier answers that this model cannot be shown; another model, or it itself, made them."""
-    return {
-        part.kind
-        for message in request.messages
-        if message.parts and message.role == "assistant"
-        for part in message.parts
-        if isinstance(part, Media) and f"input.{part.kind}" not in capabilities
-    }
+    found: set[str] = set()
+    for message in request.messages:
+        if message.parts and message.role == "assistant":
+            made = {part.kind for part in message.parts if isinstance(part, Media)}
+            found.update(kind for kind in made if f"input.{kind}" not in capabilities)
+    return found
 
 
 def _without_media(message: Message, unseen: set[str]) -> Message:

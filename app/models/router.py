@@ -123,18 +123,13 @@ class ModelRouter:
             outside,
             screen,
         )
-        outcome = await self._through(negotiation.qualified, talk, message_id, stream)
-        return outcome if isinstance(outcome, Failure) else self._checked(outcome, request)
-
-    async def _through(
-        self, models: tuple[ModelConfig, ...], talk: CompletionCall, message_id: str, stream: bool
-    ) -> CompletionResponse | Failure:
         causes: list[tuple[str, Failure]] = []
+        models = negotiation.qualified
         for position, config in enumerate(models, 1):
             last = position == len(models)
             outcome = await self._with_retries(config, talk, message_id, stream, causes, last=last)
             if isinstance(outcome, CompletionResponse):
-                return outcome
+                return self._checked(outcome, request)
             if outcome.failure.code in _FINAL:
                 return outcome.failure
             if outcome.published and config.retry.mid_stream != "restart":
@@ -202,8 +197,9 @@ class ModelRouter:
         return None
 
     def _checked(self, response: CompletionResponse, request: CompletionRequest) -> CompletionResponse | Failure:
-        issues = self._schemas.validate(_RESPONSE_SCHEMA, response.to_json())
-        assert not issues, f"we made a response that breaks its schema: {issues}"
+        if not response.is_plain:
+            issues = self._schemas.validate(_RESPONSE_SCHEMA, response.to_json())
+            assert not issues, f"we made a response that breaks its schema: {issues}"
         if request.response_schema is None or response.tool_calls:
             return response
         detail: dict[str, Any] = {"messageId": response.message_id, "text": response.text}

@@ -41,6 +41,12 @@ NO_TEMPLATE: Final = TextTemplate(b"", b"", sys.maxsize)
 
 def joined_text(written: list[bytes]) -> str | None:
     """What the texts come to; None if one of them is no text by itself."""
+    if len(written) == 1:
+        try:
+            text: str = orjson.loads(written[0])  # it begins with a quote
+        except orjson.JSONDecodeError:
+            return None
+        return text
     array = b",".join(written)
     if array.find(b'\\","') >= 0:
         return None  # one may end in an escaped quote, and the next one would be taken for its end

@@ -88,7 +88,7 @@ def with_upstream_ids(messages: tuple[Message, ...], form: re.Pattern[str] = ANY
                 theirs = _of_form(call.id, form)
             taken.add(theirs)
             ids[call.id] = theirs
-    if all(ours == theirs for ours, theirs in ids.items()):
+    if not ids or all(ours == theirs for ours, theirs in ids.items()):
         return messages
     return tuple(_renamed(message, ids) for message in messages)
 

@@ -169,7 +169,8 @@ class HttpProvider:
                     if events:
                         batch, events = events, []
                         yield batch
-                    answer.raise_fault()
+                    if answer.fault is not None:  # what came before it in the same read is not lost
+                        raise answer.fault
                 events += answer.end()
             elif content_type == "application/json":
                 # Also the answer of a compatible server that knows no streaming.
@@ -234,23 +235,21 @@ class _Answer:
     def __init__(self, decoder: Decoder, parser: SseParser | LineParser) -> None:
         self._decoder = decoder
         self._parser = parser
-        self._fault: Exception | None = None
+        self.fault: Exception | None = None
         self._calls: set[int] = set()
         self._templates_left = _MAX_TEMPLATES
         self._like = NO_TEMPLATE
         """The last part that was text and nothing else: most of those that follow differ only in their text."""
 
     def feed(self, data: bytes) -> list[StreamEvent]:
+        """What was read before a `fault`, if there is one."""
         return self._events(self._parser.feed(data))
 
-    def raise_fault(self) -> None:
-        """Apart from `feed`, so that what came before a fault in the same read is not lost."""
-        if self._fault is not None:
-            raise self._fault
-
     def end(self) -> list[StreamEvent]:
-        events = self._events(self._parser.finish())
-        self.raise_fault()
+        rest = self._parser.finish()
+        events = self._events(rest) if rest else []
+        if self.fault is not None:
+            raise self.fault
         if not self._decoder.done:
             message = "the stream ended before the answer was complete"
             raise OutsideError("OUTSIDE_CUT_OFF", message, retryable=True)
@@ -272,7 +271,7 @@ class _Answer:
                             pieces.append(text)
                 at = end
         except _FAULTS as fault:
-            self._fault = fault
+            self.fault = fault
         if pieces:
             events.append(TextDelta("".join(pieces)))
         return events

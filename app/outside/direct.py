@@ -6,6 +6,7 @@ stay aiohttp's. Uses fields that aiohttp does not document, so only with version
 requests go through the session, as large uploads and requests to a proxy always do, and answers are read by chunks.
 """
 
+from collections.abc import Awaitable
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, Final
@@ -37,8 +38,10 @@ class JoinedBody(StreamReader):
     @classmethod
     def of(cls, response: aiohttp.ClientResponse) -> None:
         """Makes the response's body one of these; what has arrived of it stays."""
-        if type(response.content) is StreamReader and is_tested():
-            response.content.__class__ = cls  # the parser made it, and asks nobody which class to take
+        content = response.content
+        # Who wants aiohttp to watch a time gets a reader that does.
+        if type(content) is StreamReader and type(content._timer) is TimerNoop and is_tested():
+            content.__class__ = cls  # the parser made it, and asks nobody which class to take
 
     def begin_http_chunk_receiving(self) -> None:
         """Nobody asks where chunks end."""
@@ -47,10 +50,22 @@ class JoinedBody(StreamReader):
         if len(self._buffer) > self._high_water_chunks:
             self._protocol.pause_reading()  # few bytes in very many pieces are much memory all the same
 
+    async def readany(self) -> bytes:
+        if self._exception is not None:
+            raise self._exception
+        while not self._buffer and not self._eof:
+            if self._waiter is not None or not self._protocol.connected:
+                await self._wait("readany")  # which says why nobody can wait here
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._read_nowait(-1)
+
     def _read_nowait(self, n: int) -> bytes:
         if n != -1 or self._buffer_offset:
             return super()._read_nowait(n)
-        self._timer.assert_timeout()
         buffer = self._buffer
         data = buffer[0] if len(buffer) == 1 else b"".join(buffer)
         buffer.clear()
@@ -105,7 +120,7 @@ class DirectRequest(aiohttp.ClientRequest):
         )
 
 
-async def exchange(
+def exchange(
     session: aiohttp.ClientSession,
     method: str,
     url: URL,
@@ -113,21 +128,29 @@ async def exchange(
     body: bytes,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> aiohttp.ClientResponse:
-    """The answer, once its head has arrived. `params` are those of the protocol that the session would set."""
+) -> Awaitable[aiohttp.ClientResponse]:
+    """Awaited: the answer, once its head has arrived. `params` are those of the protocol that the session would set."""
     connector = session.connector
     if connector is None:
         raise RuntimeError("the session is closed")
     request = DirectRequest(session, method, url, {"Host": url.host_port_subcomponent or "", **headers}, body)
+    send = _repeated if method in _REPEATABLE else _once
+    return send(connector, request, timeout, params)
+
+
+async def _repeated(
+    connector: aiohttp.BaseConnector,
+    request: DirectRequest,
+    timeout: aiohttp.ClientTimeout,
+    params: dict[str, Any],
+) -> aiohttp.ClientResponse:
     try:
         return await _once(connector, request, timeout, params)
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
         # The other side may have closed a kept connection just when it was used.
-        if method not in _REPEATABLE:
-            raise
-    return await _once(connector, request, timeout, params)
+        return await _once(connector, request, timeout, params)
 
 
 async def _once(

@@ -263,11 +263,23 @@ class HttpClient:
         proxy: URL | None,
         deadline: float | None,
     ) -> Reply:
-        headers = self._headers(request)
+        loaded, headers, timeout, body = _loaded(), self._headers(request), _timeout(request.deadlines), request.body
+        directly = proxy is None and not isinstance(body, Segments) and len(body or b"") <= loaded.max_directly
         for _ in range(_MAX_UNASKED):
-            response = await _request(session, request, to, headers, proxy)
-            if response is not None:
-                return Reply(response, to, request.max_bytes, deadline)
+            try:
+                if directly:
+                    response = await loaded.exchange(
+                        session, request.method, to.url, headers, body or b"", timeout, loaded.answers
+                    )
+                else:
+                    response = await _by_session(session, request, to, headers, proxy, timeout)
+            except loaded.unasked:
+                continue  # nothing was sent, because a kept connection cannot be used
+            except _UploadFailed as failed:
+                raise failed.cause from None
+            except BaseException as error:
+                raise _known(error, to.place) or error from None
+            return Reply(response, to, request.max_bytes, deadline)
         raise OutsideError("OUTSIDE_CUT_OFF", f"{to.place} sent an unexpected response", retryable=True)
 
     def _headers(self, request: OutgoingRequest) -> dict[str, str]:
@@ -293,20 +305,23 @@ class HttpClient:
         return session
 
 
-async def _request(
+class _UploadFailed(Exception):
+    """A body could not be read, which is no failure of the other side."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+
+async def _by_session(
     session: "aiohttp.ClientSession",
     request: OutgoingRequest,
     to: OutgoingRoute,
     headers: dict[str, str],
     proxy: URL | None,
-) -> "aiohttp.ClientResponse | None":
-    """None when nothing was sent, because a kept connection cannot be used."""
-    loaded, body, upload = _loaded(), request.body, None
-    timeout = _timeout(request.deadlines)
+    timeout: "aiohttp.ClientTimeout",
+) -> "aiohttp.ClientResponse":
+    data, upload = _data(request.body)
     try:
-        if proxy is None and not isinstance(body, Segments) and len(body or b"") <= loaded.max_directly:
-            return await loaded.exchange(session, request.method, to.url, headers, body or b"", timeout, loaded.answers)
-        data, upload = _data(body)
         return await session.request(
             request.method,
             to.url,
@@ -315,12 +330,10 @@ async def _request(
             timeout=timeout,
             **_through(proxy, to, headers),
         )
-    except loaded.unasked:
-        return None
     except BaseException as error:
-        if upload is not None and upload.failure is not None:
-            raise upload.failure from None
-        raise _known(error, to.place) or error from None
+        if upload is not None and upload.failure is not None and not isinstance(error, _loaded().unasked):
+            raise _UploadFailed(upload.failure) from None
+        raise
 
 
 class _Loaded(NamedTuple):

@@ -1,8 +1,11 @@
 """The one shape: published fields, our optional ones, and the way back from the log."""
 
 import hashlib
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.core.schemas import SchemaRegistry
 from app.models.completion import (
@@ -56,6 +59,41 @@ def test_a_response_validates_against_the_published_schema() -> None:
     assert SchemaRegistry().validate("completion_response_v1", response.to_json()) == []
     message = response.as_message()
     assert message.parts[0] == Text("hi") and message.thoughts and message.tool_calls == (CALL,)
+
+
+_COUNTED = st.one_of(st.integers(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=3), st.none())
+_PLAIN = st.builds(
+    CompletionResponse,
+    text=st.text(),
+    tool_calls=st.just(()),
+    finish_reason=st.sampled_from(["stop", "tool_use", "max_tokens", "safety", "other"]),
+    usage=st.builds(TokenUsage, _COUNTED, _COUNTED, _COUNTED, _COUNTED, st.none() | st.floats(0, 1e9)),
+    model=st.text(),
+    message_id=st.text(),
+    reasoning=st.text(),
+)
+
+
+@pytest.mark.requirement("OS-L7", "OS-I5")
+@given(response=_PLAIN)
+def test_a_plain_response_matches_its_schema_whatever_it_says(response: CompletionResponse) -> None:
+    if response.is_plain:
+        assert SchemaRegistry().validate("completion_response_v1", response.to_json()) == []
+
+
+def test_only_text_with_whole_numbers_is_plain() -> None:
+    def response(usage: TokenUsage = TokenUsage(1, 2), **fields: Any) -> CompletionResponse:
+        given = {"text": "hi", "tool_calls": (), "finish_reason": "stop", "model": "m", "message_id": "msg"}
+        return CompletionResponse(usage=usage, **(given | fields))
+
+    assert response().is_plain and response(TokenUsage(1, 2, 3, 4, 0.5)).is_plain
+    strange: Any = "12"
+    for usage in (TokenUsage(strange), TokenUsage(1, strange), TokenUsage(1, 2, strange), TokenUsage(1, 2, 3, strange)):
+        assert not response(usage).is_plain
+    picture = Media("image", "image/png", PICTURE)
+    for fields in ({"tool_calls": (CALL,)}, {"parts": (picture,)}, {"thoughts": (Thought("x"),)}):
+        assert not response(**fields).is_plain
+    assert not response(finish_reason="other").is_plain
 
 
 @pytest.mark.requirement("HK-2")

@@ -104,12 +104,9 @@ class OpenAiDecoder:
     def __init__(self) -> None:
         self._calls = CallPieces()
         self._finish: str | None = None
+        self.done = False
         self._images: list[Part] = []
         self._sound: list[bytes] = []
-
-    @property
-    def done(self) -> bool:
-        return self._finish is not None
 
     def text(self, document: Any) -> str | None:
         choices = document.get("choices")
@@ -128,7 +125,8 @@ class OpenAiDecoder:
         if choices:
             choice = choices[0]
             events = self._delta(choice.get("delta") or {})
-            self._finish = choice.get("finish_reason") or self._finish
+            if finish := choice.get("finish_reason"):
+                self._finish, self.done = finish, True
         elif "error" in document:
             raise _upstream(document["error"])
         if usage := document.get("usage"):
@@ -139,7 +137,7 @@ class OpenAiDecoder:
         if "error" in document and not document.get("choices"):
             raise _upstream(document["error"])
         choice = document["choices"][0]
-        self._finish = choice.get("finish_reason") or "stop"
+        self._finish, self.done = choice.get("finish_reason") or "stop", True
         events = self._delta(choice["message"])
         if usage := document.get("usage"):
             events.append(_usage(usage))
@@ -239,8 +237,10 @@ def _message(message: Message, attachments: Attachments) -> dict[str, Any]:
 
 
 def _content(message: Message, attachments: Attachments) -> str | list[dict[str, Any]]:
+    if not message.parts:
+        return message.content
     if not any(isinstance(part, Media) for part in message.parts):
-        return text_of(message.parts) if message.parts else message.content
+        return text_of(message.parts)
     return list(_parts(message.parts, attachments))
 
 

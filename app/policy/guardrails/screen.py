@@ -92,6 +92,8 @@ class StreamScreen:
     def end(self) -> list[tuple[str, int, str]]:
         """What is left of each text, now that nothing follows."""
         rest: list[tuple[str, int, str]] = []
+        if not self._windows and not self._escapes:
+            return rest
         for (phase, part), window in list(self._windows.items()):
             cut = self._escapes.pop(part, "") if phase == TOOL_DELTA else ""
             text = self._taken((phase, part), window, cut) if cut else ""

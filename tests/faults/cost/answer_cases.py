@@ -125,7 +125,8 @@ def _decoded(kind: str, data: bytes, size: int) -> str:
     try:
         for start in range(0, len(data), size):
             deltas += len(collector.take(answer.feed(data[start : start + size])))
-            answer.raise_fault()
+            if answer.fault is not None:
+                raise answer.fault
         deltas += len(collector.take(answer.end()))
     except (*_FAULTS, PayloadTooLarge, OutsideError) as fault:
         return f"{type(fault).__name__} after {deltas} deltas"

@@ -7,7 +7,8 @@ framework cancels while the run goes on is finished all the same. Leaves to the 
 
 import asyncio
 from collections.abc import Coroutine
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from app.core.suspend import Suspended
@@ -23,7 +24,8 @@ class CallsInFlight:
     def __init__(self) -> None:
         self._main: asyncio.Task[Any] | None = None
         self._acting = 0
-        self._quiet = asyncio.Event()
+        self._quiet: asyncio.Event | None = None
+        """Made when somebody first waits for the calls to end."""
         self._closed = False
         self._kept: set[asyncio.Task[Any]] = set()
         """Calls in tasks of their own, which outlive the cancellation of their caller."""
@@ -35,19 +37,9 @@ class CallsInFlight:
         """Called by the task that runs the backend."""
         self._main, self._closed = asyncio.current_task(), False
 
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """A call that ends with its caller, such as a model call."""
-        self._admit(work)
-        if _WITHIN.get() is self:
-            return await work
-        caller = asyncio.current_task()
-        if caller is None or caller is self._main:
-            return await self._counted(work)
-        self._callers.add(caller)
-        try:
-            return await self._counted(work)
-        finally:
-            self._callers.discard(caller)
+    def call(self) -> "CountedCall":
+        """A call that ends with its caller, such as a model call: `async with calls.call():`."""
+        return CountedCall(self)
 
     async def effect(self, work: Coroutine[Any, Any, T]) -> T:
         """A call that may change something outside: only the runtime ends it early, no upstream does."""
@@ -85,11 +77,16 @@ class CallsInFlight:
             raise
 
     def _admit(self, work: Coroutine[Any, Any, Any]) -> None:
-        if self.suspended is not None:
+        try:
+            self._check_open()
+        except BaseException:
             work.close()
+            raise
+
+    def _check_open(self) -> None:
+        if self.suspended is not None:
             raise self.suspended
         if self._closed:
-            work.close()
             raise asyncio.CancelledError("the run's backend has returned")
 
     async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
@@ -101,14 +98,19 @@ class CallsInFlight:
             self.suspended = self.suspended or suspended
         finally:
             _WITHIN.reset(outside)
-            self._acting -= 1
-            if not self._acting:
-                self._quiet.set()
+            self._ended_one()
         await self._until_quiet()
         raise self.suspended
 
+    def _ended_one(self) -> None:
+        self._acting -= 1
+        if not self._acting and self._quiet is not None:
+            self._quiet.set()
+
     async def _until_quiet(self) -> None:
         while self._acting:
+            if self._quiet is None:
+                self._quiet = asyncio.Event()
             self._quiet.clear()
             await self._quiet.wait()
 
@@ -141,3 +143,44 @@ class CallsInFlight:
             raise self.suspended
         if self._main is not None and self._main.cancelling():
             raise asyncio.CancelledError
+
+
+class CountedCall:
+    """The scope of one call. One within another call is part of that."""
+
+    __slots__ = ("_caller", "_calls", "_outside")
+
+    def __init__(self, calls: CallsInFlight) -> None:
+        self._calls = calls
+        self._outside: Token[CallsInFlight | None] | None = None
+        self._caller: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> None:
+        calls = self._calls
+        calls._check_open()
+        if _WITHIN.get() is calls:
+            return
+        caller = asyncio.current_task()
+        if caller is not None and caller is not calls._main:
+            self._caller = caller
+            calls._callers.add(caller)
+        calls._acting += 1
+        self._outside = _WITHIN.set(calls)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._outside is None:
+            return
+        calls = self._calls
+        _WITHIN.reset(self._outside)
+        calls._ended_one()
+        try:
+            if isinstance(error, Suspended):
+                calls.suspended = calls.suspended or error
+                await calls._until_quiet()
+                if calls.suspended is not error:
+                    raise calls.suspended
+        finally:
+            if self._caller is not None:
+                calls._callers.discard(self._caller)

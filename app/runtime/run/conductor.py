@@ -3,7 +3,7 @@
 Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -40,7 +40,7 @@ from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
 from app.runtime.run.toolsets import Toolset, Toolsets
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.run import Run
-from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkflow, CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledWorkflow, CompiledWorkspace
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
@@ -68,8 +68,16 @@ class Conductor:
         self._toolsets, self._steps = toolsets, steps_for(services) if steps is None else steps
         self._histories, self._direct = Histories(services.reader), DirectRuns(services)
 
-    async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
+    def run(
+        self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None
+    ) -> Awaitable[list[Payload]]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
+        return self._walk(self._entered(run, scope, control, events))
+
+    async def _entered(
+        self, run: Run, scope: Scope, control: Control, events: list[Event] | None
+    ) -> RunScope | list[Payload]:
+        """What the steps work on; the run's last events if it needs none."""
         if run.cancel_requested_at is not None or control.cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
         workspace = self._workspaces.cached(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
@@ -85,20 +93,24 @@ class Conductor:
             control.note_stored(run.id, family)
         if run.tool is not None or run.undo_of is not None:
             control.replays = True
-            return await self._ended(self._direct.run(run, scope, control, toolset, family), run)
+            try:
+                return await self._direct.run(run, scope, control, toolset, family)
+            except (Exception, CutOff) as error:
+                return _ended_by(error, run)
         before = await self._histories.before(run, scope.tenant, family, events)
         run_scope = await self._open_scope(run, scope, control, toolset, family, before.messages, new=new)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
         run_scope.brought, run_scope.state = before.brought, before.state
         control.replays = run_scope.backend.resume == "replay"
-        try:
-            return await self._walk(run_scope)
-        except Parked:
-            await run_scope.log.suspend()
-            raise
+        return run_scope
 
-    async def _run_child(self, run: Run, scope: Scope, parent: RunScope, asked: ChildRequest) -> list[Payload]:
+    def _run_child(self, run: Run, scope: Scope, parent: RunScope, asked: ChildRequest) -> Awaitable[list[Payload]]:
+        return self._walk(self._entered_child(run, scope, parent, asked))
+
+    async def _entered_child(
+        self, run: Run, scope: Scope, parent: RunScope, asked: ChildRequest
+    ) -> RunScope | list[Payload]:
         control, toolset = parent.log.control, parent.toolset
         run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent, asked)
         if isinstance(run_scope, Failure):
@@ -110,7 +122,7 @@ class Conductor:
         if asked.tools is not None:
             run_scope.ceiling = asked.tools if run_scope.ceiling is None else run_scope.ceiling & asked.tools
             run_scope.agent = replace(run_scope.agent, subagents=(), skills=())
-        return await self._walk(run_scope)
+        return run_scope
 
     # -- bringing together ---------------------------------------------------------------------------
 
@@ -273,46 +285,49 @@ class Conductor:
 
     # -- walking -------------------------------------------------------------------------------------
 
-    async def _walk(self, run_scope: RunScope) -> list[Payload]:
-        async def steps() -> list[Payload]:
+    async def _walk(self, entering: Awaitable[RunScope | list[Payload]]) -> list[Payload]:
+        run_scope = await entering
+        if not isinstance(run_scope, RunScope):
+            return run_scope
+        try:
             for step in self._steps:
                 await step(run_scope)
-            assert run_scope.output is not None
-            return _completed(run_scope)
-
-        try:
-            ending = await self._ended(steps(), run_scope.run)
+            ending = _completed(run_scope)
+        except Parked:
+            run_scope.log.hold_opening()
+            await run_scope.log.suspend()
+            raise
+        except (Exception, CutOff) as error:
+            ending = _ended_by(error, run_scope.run)
         finally:
             run_scope.log.hold_opening()
             run_scope.tools = run_scope.context = run_scope.models = run_scope.memory_access = (
                 None  # their ports refer to the scope: without the cycle, memory is freed at once
             )
+        if run_scope.skill is None:
+            return ending
         ok = ending[-1].type == request.RequestCompleted.type
-        return [*_closing(run_scope.skill, ok=ok), *ending]
+        return [skill.SkillCompleted(skill=run_scope.skill.name, ok=ok), *ending]
 
-    async def _ended(self, work: Any, run: Run) -> list[Payload]:
-        """What the work answers, or how it failed. A broken store or a lost lease is nobody's ending."""
-        try:
-            ending: list[Payload] = await work
-        except (Superseded, StoreError):
-            raise
-        except CutOff as cut:
-            raise cut.cause from cut
-        except GuardrailBlocked as blocked:
-            if blocked.reply is None:
-                return [_failed(blocked.failure)]
-            ended = {"output": blocked.reply, "metadata": {"guardrail": blocked.rule}}
-            return [request.RequestCompleted.unchecked(ended)]
-        except StepFailed as failed:
-            return [_failed(failed.failure)]
-        except HoldfastError as error:
-            # An invariant that has a name, such as a schema that is not there: the run says which.
-            log.exception("run.backend_failed", run=run.id)
+
+def _ended_by(error: Exception | CutOff, run: Run) -> list[Payload]:
+    """How a run ends whose work raised the error. A broken store or a lost lease is nobody's ending."""
+    if isinstance(error, CutOff):
+        raise error.cause from error
+    if isinstance(error, Superseded | StoreError):
+        raise error
+    if isinstance(error, GuardrailBlocked):
+        if error.reply is None:
             return [_failed(error.failure)]
-        except Exception as error:
-            log.exception("run.backend_failed", run=run.id)
-            return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
-        return ending
+        ended = {"output": error.reply, "metadata": {"guardrail": error.rule}}
+        return [request.RequestCompleted.unchecked(ended)]
+    if isinstance(error, StepFailed):
+        return [_failed(error.failure)]
+    log.exception("run.backend_failed", run=run.id)
+    if isinstance(error, HoldfastError):
+        # An invariant that has a name, such as a schema that is not there: the run says which.
+        return [_failed(error.failure)]
+    return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
 
 
 def _family(run: Run, events: Sequence[Event]) -> list[Event]:
@@ -356,10 +371,6 @@ def run_usage(family: Iterable[Event]) -> dict[str, Any]:
         if event.type in _PAID:
             whole.apply(event)
     return whole.usage
-
-
-def _closing(chosen: CompiledSkill | None, *, ok: bool) -> list[Payload]:
-    return [] if chosen is None else [skill.SkillCompleted(skill=chosen.name, ok=ok)]
 
 
 def _completed(run_scope: RunScope) -> list[Payload]:

@@ -226,18 +226,16 @@ class RunContext:
     # -- models --------------------------------------------------------------------------------------
 
     async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
-        return await self.calls.call(self._call_model(messages, options))
-
-    async def _call_model(self, messages: Sequence[JsonObject], options: CallOptions) -> ModelAnswer:
-        await self._voice.finish()
-        tools, commands = self._tools.offered(options.tools), self._commands
-        if not commands.taken_up_at(self._models.number):
-            await commands.recorded_with(messages)
-            recorded = await self._models.recorded(messages, tools, options)
-            if recorded is not None:
-                return recorded
-            await commands.fresh_with(messages)
-        return await self._models.call(messages, tools, options)
+        async with self.calls.call():
+            await self._voice.finish()
+            tools, commands = self._tools.offered(options.tools), self._commands
+            if not commands.taken_up_at(self._models.number):
+                await commands.recorded_with(messages)
+                recorded = await self._models.recorded(messages, tools, options)
+                if recorded is not None:
+                    return recorded
+                await commands.fresh_with(messages)
+            return await self._models.call(messages, tools, options)
 
     async def steering(self, key: str | None = None) -> list[JsonObject]:
         if key is not None:
@@ -359,37 +357,36 @@ class RunContext:
     async def judge_artifact(self, phase: str, gate: Gate, text: str) -> Mapping[str, Any]:
         """An evaluator's verdict about what a phase delivers, as it is recorded."""
         assert self._judge_artifact is not None, "made for every run"
-        return await self.calls.call(self._judge_artifact(phase, gate, text))
+        async with self.calls.call():
+            return await self._judge_artifact(phase, gate, text)
 
     # -- interrupts --------------------------------------------------------------------------------------
 
     async def ask(self, title: str, questions: Sequence[JsonObject], key: str | None = None) -> JsonObject:
-        return await self.calls.call(self._ask(title, questions, key))
-
-    async def _ask(self, title: str, questions: Sequence[JsonObject], key: str | None) -> JsonObject:
-        await self._voice.finish()
-        found_by = f"key-{content_hash(key)}" if key is not None else content_hash(title, list(questions))
-        asked = self._asked.take(found_by)
-        if asked is None:
-            if self._asked and self._log.strict:
-                raise StepFailed(not_recorded("This question"))
-            await self._log.begin_step()
-            raise await self._log.raise_interrupt(
-                InterruptRaised(
-                    interrupt_id=new_id("interrupt"),
-                    kind="question",
-                    title=title,
-                    questions=list(questions),
-                    key=found_by,
-                    expires_at=self._log.expiry(),
+        async with self.calls.call():
+            await self._voice.finish()
+            found_by = f"key-{content_hash(key)}" if key is not None else content_hash(title, list(questions))
+            asked = self._asked.take(found_by)
+            if asked is None:
+                if self._asked and self._log.strict:
+                    raise StepFailed(not_recorded("This question"))
+                await self._log.begin_step()
+                raise await self._log.raise_interrupt(
+                    InterruptRaised(
+                        interrupt_id=new_id("interrupt"),
+                        kind="question",
+                        title=title,
+                        questions=list(questions),
+                        key=found_by,
+                        expires_at=self._log.expiry(),
+                    )
                 )
-            )
-        if asked.get("expired"):
-            raise StepFailed(Failure("QUESTION_EXPIRED", "The question was not answered in time."))
-        if "answer" not in asked:
-            raise Suspended(asked["interruptId"])
-        answers: JsonObject = asked["answer"]["answers"]
-        return answers
+            if asked.get("expired"):
+                raise StepFailed(Failure("QUESTION_EXPIRED", "The question was not answered in time."))
+            if "answer" not in asked:
+                raise Suspended(asked["interruptId"])
+            answers: JsonObject = asked["answer"]["answers"]
+            return answers
 
 
 def _obey(

@@ -62,6 +62,9 @@ AGAIN_MS: Final = 50
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
+_Claimed = tuple[Run, list[Event] | None]
+"""A run as it was before its claim, and its thread's events where they are known without reading them."""
+
 T = TypeVar("T")
 log = structlog.get_logger("holdfast.executor")
 
@@ -334,7 +337,9 @@ class Executor:
     async def _work(self, ref: RunRef) -> None:
         held = self._held[ref.tenant, ref.run_id]
         try:
-            await self._claim_and_run(held)
+            claimed = await (self._claimed(held) if held.submission is None else self._submitted(held))
+            if claimed is not None:
+                await self._run(held, *claimed)
         except StoreError:
             # Looking for work at once would spin for as long as the store refuses; the regular sweep is soon enough.
             self._leases.cut_off(ref, held.requested_epoch)
@@ -347,28 +352,32 @@ class Executor:
         finally:
             self._let_go(held)
 
-    async def _claim_and_run(self, held: HeldRun) -> None:
-        if held.submission is not None:
-            accepted = await held.submission
-            if accepted is not None:
-                held.looked_seq = accepted.run.first_seq
-                await self._run(held, accepted.run, accepted.thread_with(()))
-            return
+    async def _submitted(self, held: HeldRun) -> _Claimed | None:
+        """The run, once it is accepted: the commit that accepts it claims it. None if it is not."""
+        assert held.submission is not None
+        accepted = await held.submission
+        if accepted is None:
+            return None
+        held.looked_seq = accepted.run.first_seq
+        return accepted.run, accepted.thread_with(())
+
+    async def _claimed(self, held: HeldRun) -> _Claimed | None:
+        """The run, claimed; None if there is nothing to do for it here."""
         tenant, accepted = held.ref.tenant, held.ref.accepted
         run = accepted.run if accepted is not None else await self._reader.run(tenant, held.ref.run_id)
         held.ended_before = run is None or run.terminal
         held.project = None if run is None else project_line(run)
         if run is None or run.terminal or run.status == "waiting" or (due_at(run) or 0) > self._clock.now_ms():
-            return
+            return None
         suspicion = await self._suspects.judge(tenant, run) if run.status == "running" else NONE
         if suspicion.alone and not self._suspects.enter(held.ref):
-            return
+            return None
         if not self._queue.enter(held.ref, run.agent or ""):
-            return
+            return None
         held.requested_epoch = run.epoch + 1
         claimed = await self._claim(tenant, run, suspicion)
         if claimed is None:
-            return
+            return None
         held.looked_seq = claimed.events[-1].seq
         run = _attempted(run, claimed)
         if (failure := suspicion.failure) is not None and run.cancel_requested_at is None:
@@ -376,13 +385,12 @@ class Executor:
             held.epoch = run.epoch + 1
             ending = [request.RequestFailed(error=error_value(failure))]
             await self.ending.record(held, run, _scope(held, run), ending, set())
-        else:
-            if suspicion.alone:
-                held.control.on_step = partial(self._came_further, held.ref)
-            await self._run(held, run, accepted.thread_with(claimed.events) if accepted is not None else None)
+            return None
+        if suspicion.alone:
+            held.control.on_step = partial(self._came_further, held.ref)
+        return run, accepted.thread_with(claimed.events) if accepted is not None else None
 
     async def _run(self, held: HeldRun, run: Run, thread: list[Event] | None) -> None:
-        """`run` as it was before its claim; `thread` where its events are known without reading them."""
         held.epoch = run.epoch + 1
         held.control.awaken = partial(self.wake, held.ref.tenant, run.thread_id)
         held.control.outside = partial(self._outside, held.ref)  # not `held`, which would then keep itself

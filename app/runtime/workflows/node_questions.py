@@ -19,7 +19,9 @@ class NodeQuestions:
         """The interrupt once it has `answer` or `expired`; until then this raises `Waiting`."""
         asked = self.asked(visit)
         if asked is None:
-            raise await self._calls.call(self._raise(visit, key_of(visit), kind, title, seconds, more))
+            async with self._calls.call():
+                waiting = await self._raise(visit, key_of(visit), kind, title, seconds, more)
+            raise waiting
         if "answer" not in asked and not asked.get("expired"):
             raise Waiting(asked["interruptId"])
         return asked

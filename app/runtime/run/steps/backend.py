@@ -3,22 +3,24 @@
 Leaves to the context: what the backend may do; to the conductor: how a failure ends the run.
 """
 
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from app.backends.contract import AgentAnswer, Output, RequestView, Skill, StepFailed
-from app.backends.contract import Result as BackendResult
 from app.core import json
 from app.core.artifact import NewArtifact
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.events.catalog import Payload
 from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.request import DEFAULT_MODE
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
+from app.runtime.run.calls_in_flight import CallsInFlight
 from app.runtime.run.context import Brief, RunContext
 from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
@@ -38,19 +40,30 @@ from app.views.history import user_message
 from app.workspace.specs.base import Limits
 
 
-async def run_backend(run_scope: RunScope) -> None:
+def run_backend(run_scope: RunScope) -> Awaitable[None]:
     context = make_context(run_scope)
-    if not run_scope.log.memo.handed_over:
-        await run_scope.log.open_with(_handoff(run_scope, context))
-    await answer(run_scope, context)
+    handoff = None if run_scope.log.memo.handed_over else _handoff(run_scope, context)
+    return answer(run_scope, context, handoff)
 
 
-async def answer(run_scope: RunScope, context: RunContext) -> None:
+async def answer(run_scope: RunScope, context: RunContext, handoff: Payload | None = None) -> None:
     """The backend's output. Asked again with the same context, it goes on where the calls of the first time ended."""
-    log = run_scope.log
+    log, calls = run_scope.log, context.calls
+    if handoff is not None:
+        await log.open_with(handoff)
     try:
         with run_scope.budget.timer() as timer:
-            result = await _run(run_scope, context)
+            calls.open()
+            try:
+                cycle = _cycle(run_scope)
+                result = await (run_scope.backend.run(context) if cycle is None else context.run_cycle(cycle))
+            except (Superseded, StoreError):
+                await calls.close()
+                raise
+            except Exception:
+                await _concluded(run_scope, calls)
+                raise
+            await _concluded(run_scope, calls)
             await context.finish_saying()
     except TimeoutError:
         if not timer.ended:
@@ -68,25 +81,11 @@ async def answer(run_scope: RunScope, context: RunContext) -> None:
     run_scope.left_state = context.left_state
 
 
-async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
+async def _concluded(run_scope: RunScope, calls: CallsInFlight) -> None:
     """An upstream may swallow what it is sent by an exception, so that is looked for once more."""
-    calls = context.calls
-    calls.open()
-    try:
-        cycle = _cycle(run_scope)
-        result = await (run_scope.backend.run(context) if cycle is None else context.run_cycle(cycle))
-    except (Superseded, StoreError):
-        await calls.close()
-        raise
-    except Exception:
-        await calls.close()
-        calls.check()
-        run_scope.log.stop_if_cancelled()
-        raise
     await calls.close()
     calls.check()
     run_scope.log.stop_if_cancelled()
-    return result
 
 
 def _cycle(run_scope: RunScope) -> str | None:
@@ -97,7 +96,7 @@ def _cycle(run_scope: RunScope) -> str | None:
 
 async def _stored(output: Output, context: RunContext) -> Output:
     """The answer with the content that it brings along stored."""
-    if not any(isinstance(one, NewArtifact) for one in output.artifacts):
+    if not output.artifacts:
         return output
     stored = [
         await context.artifacts.create(one.name, one.mime, one.data) if isinstance(one, NewArtifact) else one

@@ -46,7 +46,7 @@ from app.models.shared_limits import SharedLimits, SharedSlot
 from app.views.history import is_memory
 
 _camel = cache(to_camel)
-_ABANDONED: Final = Failure("MODEL_CANCELLED", "the call was abandoned")
+_ABANDONED: Final = Failure("MODEL_CANCELLED", "The call was abandoned.")
 _RECALLED = "[recalled memory]"
 
 

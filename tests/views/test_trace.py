@@ -56,7 +56,7 @@ def test_every_category_is_derived_from_stored_events() -> None:
 def test_every_type_of_the_catalog_has_one_of_the_nine_or_none(name: str) -> None:
     payload = {"event": {"adapter": "a", "phase": "agent.handoff"}} if name == adapter.AdapterEvent.type else {}
     (event,) = events_from(QUEUED)
-    event.type, event._payload = name, payload
+    event.type, event.payload = name, payload
     assert category(event) in (*CATEGORIES, None)
 
 

@@ -25,6 +25,8 @@ MAX_RESTORED_BYTES: Final = 64 * 1024 * 1024
 MAX_MEDIA_BYTES: Final = 32 * 1024 * 1024
 """Of one event, put into an answer: what an answer of a model may come to as well."""
 _MARK: Final = b'"$blob"'
+BLOB_MARK: Final = b'blob"'
+"""Bytes of a payload without it have neither references nor media."""
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MEDIA_MARK: Final = b'"blob":{'
 _ANY_MARK: Final = b'blob":{'

@@ -29,6 +29,9 @@ def iso_at(at_ms: int) -> str:
 class Event:
     """Immutable by convention; a class with slots because hundreds of thousands are made in a second."""
 
+    payload: dict[str, Any]
+    """Parsed when it is read for the first time, unless whoever made the event had it."""
+
     __slots__ = (
         "_wire",
         "actor",
@@ -85,14 +88,14 @@ class Event:
         self.spelled: Any = None
         """Whatever a protocol made of it for its clients; kept here so that it is made once and goes with the event."""
 
-    if not TYPE_CHECKING:  # to whom an event would have any attribute then
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """The payload of an event that was read from the store, parsed when it is first asked for."""
+            """Called for a slot that is empty: reading one that is filled costs no call."""
             if name != "payload":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.payload = json.loads(self.payload_bytes)
-            return self.payload
+                raise AttributeError(f"an event has no {name}", name=name, obj=self)
+            self.payload = made = json.loads(self.payload_bytes)
+            return made
 
     def with_payload(self, payload: dict[str, Any]) -> "Event":
         """The same event for whoever works with its content; bytes, wire and hash stay what was stored."""

@@ -39,11 +39,7 @@ class Subscription:
         self._woken = False
         self._sleeper: asyncio.Future[None] | None = None
         self.on_news: Callable[[], None] | None = None
-        """Called whenever there may be something to do: for listeners too many to have a task each."""
-        self.direct: Callable[[Event], bool] | None = None
-        """Asked first when nothing is queued: a listener that deals with the event at once says so."""
-        self.flush: Callable[[], None] | None = None
-        """Of a listener with `direct`: writes what is queued. Called in turns, where many hear the same thread."""
+        """Called whenever there may be something to do, once for what is published together. It must not raise."""
         self.has_turn = False
         """It will be called in its turn, with everything that is queued by then."""
         self.tenant = tenant
@@ -61,39 +57,31 @@ class Subscription:
         """Set the threads that are heard; None hears every thread of the tenant."""
         self._hub.move(self, None if threads is None else frozenset(threads))
 
-    def offer(self, event: Event) -> None:
-        if self.closed or self.overflowed:
-            return
-        if self.direct is not None and not self._queue and not self.paused and self.direct(event):
-            return
-        if self._keep(event):
-            self.wake()
-
-    def offer_in_turn(self, event: Event) -> bool:
-        """As `offer`, but nothing is written yet. Whether the listener needs a turn for it."""
+    def offer(self, event: Event) -> bool:
+        """Queues the event, or notes that it was missed. Whether the listener should be woken for that."""
         if self.closed or self.overflowed:
             return False
-        if self.flush is not None and (len(self._queue) * 2 >= self._max_events or self._bytes * 2 >= self._max_bytes):
-            self.flush()  # nobody overflows because turns are slow, only because the reader is
-        return self._keep(event) and not self.has_turn
-
-    def _keep(self, event: Event) -> bool:
-        """Queues the event, or notes that it was missed. Whether the listener should hear of that now."""
-        queue = self._queue
         if self.paused and (self.threads is None or event.thread_id in self.threads):
             self._miss(event)
             return True
-        size = len(event.payload_bytes)
+        queue, size = self._queue, len(event.payload_bytes)
+        half_full = len(queue) * 2 >= self._max_events or (self._bytes + size) * 2 > self._max_bytes
+        if half_full and queue and not self._has_room(size):
+            return True
+        queue.append(event)
+        self._bytes += size
+        return event.type not in self.quiet
+
+    def _has_room(self, size: int) -> bool:
+        """Nobody overflows because much is published at once or turns are slow, only because the reader is."""
+        if self.on_news is not None:
+            self.on_news()
+        queue = self._queue
         if len(queue) >= self._max_events or (self._bytes + size > self._max_bytes and queue):
             self.overflowed = True
             queue.clear()
             self._hub.dropped += 1
-        else:
-            queue.append(event)
-            self._bytes += size
-            if event.type in self.quiet:
-                return False
-        return True
+        return not self.overflowed
 
     def pause(self) -> None:
         """For reading from the store. What is queued already counts as missed; news of other threads is kept."""
@@ -101,7 +89,8 @@ class Subscription:
             self._hub.backfills += 1
         self.paused = True
         for event in self.take():
-            self.offer(event)
+            if self.offer(event):
+                self.wake()
 
     def _miss(self, event: Event) -> None:
         first, _ = self.missed.get(event.thread_id, (event.seq, 0))
@@ -123,10 +112,10 @@ class Subscription:
         self._bytes -= len(event.payload_bytes)
         return event
 
-    def put_back(self, event: Event) -> None:
-        """What `next` gave and could not be used yet."""
-        self._queue.appendleft(event)
-        self._bytes += len(event.payload_bytes)
+    def put_back(self, events: Sequence[Event]) -> None:
+        """The last of what `take` gave, which could not be used yet."""
+        self._queue.extendleft(reversed(events))
+        self._bytes += sum(len(event.payload_bytes) for event in events)
 
     @property
     def has_news(self) -> bool:
@@ -166,8 +155,9 @@ class EventSource(Protocol):
 
 
 class Hub:
-    """Few listeners of a thread are written to where an event is published. Many take turns, a few at a time: the loop
-    goes on serving others, and whoever waits for a turn gets everything that was published until then at once."""
+    """Few listeners of a thread are woken where events are published, once for all that were published together. Many
+    take turns, a few at a time: the loop goes on serving others, and whoever waits for a turn gets everything that was
+    published until then at once."""
 
     def __init__(self) -> None:
         self._turns: deque[Subscription] = deque()
@@ -236,26 +226,30 @@ class Hub:
     def publish(self, events: Sequence[Event]) -> None:
         """Called by the log after the commit, in commit order, on the event loop."""
         by_thread, unfiltered = self._by_thread, self._unfiltered
+        woken: dict[Subscription, None] = {}  # a set that keeps the order
+        groups: list[Collection[Subscription]]
         for event in events:
             if event.type in ANNOUNCED:
-                self._offer(event, self._by_tenant.get(event.tenant, ()))
-                continue
-            if (listeners := by_thread.get((event.tenant, event.thread_id))) is not None:
-                self._offer(event, listeners)
-            if unfiltered and (listeners := unfiltered.get(event.tenant)) is not None:
-                self._offer(event, listeners)
+                groups = [self._by_tenant.get(event.tenant, ())]
+            else:
+                groups = [by_thread.get((event.tenant, event.thread_id), ())]
+                if unfiltered:
+                    groups.append(unfiltered.get(event.tenant, ()))
+            for listeners in groups:
+                if len(listeners) > _FEW:
+                    self._offer_in_turns(event, listeners)
+                    continue
+                for subscription in tuple(listeners):  # one that makes room may come to its end
+                    if subscription.offer(event):
+                        woken[subscription] = None
+        for subscription in woken:
+            subscription.wake()
 
-    def _offer(self, event: Event, listeners: Collection[Subscription]) -> None:
-        if len(listeners) <= _FEW:
-            for subscription in listeners:
-                subscription.offer(event)
-            return
+    def _offer_in_turns(self, event: Event, listeners: Collection[Subscription]) -> None:
         turns = self._turns
         waiting = len(turns)
-        for subscription in listeners:
-            if subscription.flush is None:
-                subscription.offer(event)
-            elif subscription.offer_in_turn(event):
+        for subscription in tuple(listeners):
+            if subscription.offer(event) and not subscription.has_turn:
                 subscription.has_turn = True
                 turns.append(subscription)
         if turns and not waiting:
@@ -266,8 +260,7 @@ class Hub:
         for _ in range(min(len(turns), _TURNS)):
             subscription = turns.popleft()
             subscription.has_turn = False
-            if subscription.flush is not None:
-                subscription.flush()
+            subscription.wake()
         if turns:
             asyncio.get_running_loop().call_soon(self._take_turns)
 

@@ -83,17 +83,12 @@ def test_a_closed_subscription_leaves_nothing_behind() -> None:
 
 
 class _Listener:
-    """As a socket: writes at once, or what is queued when it has its turn. `stalled` has no room."""
+    """As a socket: writes what is queued when it is woken. `stalled` has no room."""
 
     def __init__(self, hub: Hub, *, stalled: bool = False) -> None:
         self.subscription, self.stalled = hub.subscribe("default", ["thr_1"]), stalled
         self.writes: list[list[int]] = []
-        self.subscription.direct, self.subscription.flush = self._write, self._flush
-
-    def _write(self, event: Event) -> bool:
-        if not self.stalled:
-            self.writes.append([event.seq])
-        return not self.stalled
+        self.subscription.on_news = self._flush
 
     def _flush(self) -> None:
         if not self.stalled:
@@ -119,8 +114,17 @@ async def test_many_listeners_take_turns_and_get_at_once_what_came_meanwhile() -
     few = [_Listener(hub) for _ in range(3)]
     for listener in listeners:
         listener.subscription.close()
-    hub.publish([_event(4)])
-    assert [listener.writes for listener in few] == [[[4]]] * 3, "few listeners need no turns"
+    hub.publish([_event(4), _event(5)])
+    assert [listener.writes for listener in few] == [[[4, 5]]] * 3, "few listeners need no turns"
+
+
+@pytest.mark.requirement("G12")
+def test_what_is_published_at_once_overflows_no_listener_that_reads() -> None:
+    hub = Hub()
+    reader, stalled = _Listener(hub), _Listener(hub, stalled=True)
+    hub.publish([_event(seq) for seq in range(1, 3 * MAX_QUEUED_EVENTS + 1)])
+    assert [seq for write in reader.writes for seq in write] == list(range(1, 3 * MAX_QUEUED_EVENTS + 1))
+    assert (reader.subscription.overflowed, stalled.subscription.overflowed) == (False, True)
 
 
 @pytest.mark.requirement("G12")

@@ -18,7 +18,6 @@ from app.protocols.a2a.tasks import AgentDesk
 from app.protocols.dialects.a2a import TaskReading, output_artifact
 from app.protocols.dialects.a2a_errors import A2aError, of_failure
 from app.protocols.http.errors import status_of
-from app.protocols.wire.connection import HttpConnection
 from app.protocols.wire.follower import End
 from app.protocols.wire.sse import COMMENT, EventStream, Following, OneFrame
 from app.views.run import Run
@@ -87,18 +86,6 @@ class TaskFrames:
         return b"".join(map(self.frame, self._reading.take()))
 
 
-class TaskStream(EventStream):
-    """With the task as it stood before."""
-
-    def __init__(self, following: Following, frames: TaskFrames, first: bytes) -> None:
-        super().__init__(following, frames)
-        self._first = first
-
-    async def write_to(self, connection: HttpConnection) -> None:
-        connection.write(self._first)
-        await super().write_to(connection)
-
-
 async def task_stream(desk: AgentDesk, run: Run, spell: Spell, *, error_name: bytes = b"") -> Response:
     """`error_name` stands before a frame that is an error, where the binding wants one."""
     frames = TaskFrames(desk, run, spell, error_name)
@@ -108,4 +95,4 @@ async def task_stream(desk: AgentDesk, run: Run, spell: Spell, *, error_name: by
         return OneFrame(first)
     subscription = desk.server.hub.subscribe(desk.caller.tenant, [run.thread_id])
     following = Following(subscription, desk.server.reader.events, run.thread_id, run.last_seq)
-    return TaskStream(following, frames, first)
+    return EventStream(following, frames, first=first)

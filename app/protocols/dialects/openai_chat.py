@@ -61,7 +61,8 @@ class ChatChunks(SegmentReading):
     def __init__(self, segment: int = 0, *, include_usage: bool = False) -> None:
         super().__init__(segment)
         self._include_usage = include_usage
-        self._out: list[bytes] = []
+        self.made: list[bytes] = []
+        """Frames that nobody took yet."""
         self._head = self._text_head = b""
         self._tail = b',"usage":null}\n\n' if include_usage else b"}\n\n"
         self._text_tail = b'},"logprobs":null,"finish_reason":null}]' + self._tail
@@ -69,11 +70,9 @@ class ChatChunks(SegmentReading):
         self._media: dict[str, Any] = {}
 
     def take(self) -> bytes:
-        out = self._out
-        if not out:
-            return b""
-        frames = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
+        made = self.made
+        frames = made[0] if len(made) == 1 else b"".join(made)
+        made.clear()
         return frames
 
     def on_begin(self, event: Event) -> None:
@@ -94,7 +93,7 @@ class ChatChunks(SegmentReading):
             else:
                 text = BETWEEN + text
             self._speaking = message_id
-        self._out.append(self._text_head + orjson.dumps(text) + self._text_tail)
+        self.made.append(self._text_head + orjson.dumps(text) + self._text_tail)
 
     def on_abandoned(self, message_id: str) -> None:
         self.ended = True
@@ -128,20 +127,20 @@ class ChatChunks(SegmentReading):
         self._error("run_cancelled", "the run was cancelled")
 
     def _say_role(self) -> None:
-        self._out.append(self._head + _ROLE + self._tail)
+        self.made.append(self._head + _ROLE + self._tail)
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> None:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        self._out.append(self._head + orjson.dumps(choice) + b"]" + self._tail)
+        self.made.append(self._head + orjson.dumps(choice) + b"]" + self._tail)
 
     def _end(self, reason: str) -> None:
         self._chunk({}, reason)
         if self._include_usage:
-            self._out.append(self._head + b'],"usage":' + orjson.dumps(usage(self.tokens)) + b"}\n\n")
-        self._out.append(DONE)
+            self.made.append(self._head + b'],"usage":' + orjson.dumps(usage(self.tokens)) + b"}\n\n")
+        self.made.append(DONE)
 
     def _error(self, code: str, message: str) -> None:
-        self._out.append(b"data: " + orjson.dumps(error_object(code, message, runId=self.run_id)) + b"\n\n" + DONE)
+        self.made.append(b"data: " + orjson.dumps(error_object(code, message, runId=self.run_id)) + b"\n\n" + DONE)
 
 
 class ChatAnswer(SegmentReading):

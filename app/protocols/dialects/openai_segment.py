@@ -152,7 +152,8 @@ class SegmentReading:
     def _queued(self, event: Event, payload: Payload) -> None:
         self.queued, self.run_id, self.thread_id = payload, event.run_id or "", event.thread_id
         self._family.add(self.run_id)
-        self._client_tools = frozenset(named["name"] for named in payload.get("clientTools") or ())
+        if tools := payload.get("clientTools"):
+            self._client_tools = frozenset(named["name"] for named in tools)
         self._begin(event)
 
     def _begin(self, event: Event) -> None:
@@ -176,7 +177,8 @@ class SegmentReading:
 
     def _answered(self, _event: Event, payload: Payload) -> None:
         calls = payload["toolCalls"]
-        self._places = {call["id"]: n for n, call in enumerate(calls) if call["name"] in self._client_tools}
+        named = self._client_tools if calls else ()
+        self._places = {call["id"]: n for n, call in enumerate(calls) if call["name"] in named} if named else {}
         self._unsettled = set(self._places)
         if not self._here:
             return
@@ -257,7 +259,7 @@ class SegmentReading:
         self._begin(event)
         self.ended = True
         output = payload["output"]
-        if media := [part for part in payload.get("parts") or () if "blob" in part]:
+        if (parts := payload.get("parts")) and (media := [part for part in parts if "blob" in part]):
             self.on_media(media)
         self.on_completed(output if isinstance(output, str) else json.dumps(output).decode(), payload.get("messageId"))
 

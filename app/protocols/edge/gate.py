@@ -27,13 +27,21 @@ from app.protocols.auth.permissions import is_open
 from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
 from app.protocols.edge.cancels import Cancels
-from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates, headers_too_large
+from app.protocols.edge.limits import (
+    MAX_DIGITS,
+    MAX_HEADER_BYTES,
+    BoundedBody,
+    HeldBytes,
+    InFlight,
+    Rates,
+    headers_too_large,
+)
 from app.protocols.edge.origins import Origins
 from app.protocols.edge.request_meter import Observe, unobserved
 from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
 from app.protocols.http.errors import answer
 from app.protocols.wire.asgi import AsgiConnection
-from app.protocols.wire.connection import CONNECTION, HttpConnection
+from app.protocols.wire.connection import CONNECTION, WHOLE_BODY_BYTES, HttpConnection
 
 REQUEST_ID: Final = b"x-request-id"
 _SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -76,13 +84,14 @@ class RequestGate:
         scope[NAME_KEY], scope[HEADERS_KEY] = request_id.decode(), headers
         answered = partial(self._observe, scope, monotonic())
         reply = _Reply(send, path, request_id, answered)
-        if (refused := self._wrong_request(scope, headers)) is not None:
+        open_path = is_open(path)
+        if (refused := self._wrong_request(scope, headers, open_path)) is not None:
             await reply.refuse(scope, receive, refused)
             return
         connection: HttpConnection = (scope.get("extensions") or {}).get(CONNECTION) or AsgiConnection(receive, send)
         body = _body(receive, headers, path, self._max_upload, connection, self.held)
         reply.body = body
-        if is_open(path):
+        if open_path:
             await self.app(scope, body or receive, reply)
             return
         if (origin := headers.get(b"origin")) is not None:
@@ -93,7 +102,8 @@ class RequestGate:
                 await reply.refuse(scope, receive, refused)
                 return
             reply.headers += self._origins.headers(origin)
-        who = await self._admit(scope, headers)
+        rates, in_flight = self._bounds(scope["method"], path)
+        who = await self._admit(scope, headers, rates, in_flight)
         if isinstance(who, Failure):
             await reply.refuse(scope, receive, who)
             return
@@ -105,7 +115,6 @@ class RequestGate:
             reply.access, reply.who = self._access, who
             connection.credentials = self._access.credentials_of(who)
         scope[CONNECTION] = connection
-        in_flight = self._bounds(scope)[1]
         in_flight.enter(who.tenant)
         try:
             await self.app(scope, body or receive, reply)
@@ -119,7 +128,7 @@ class RequestGate:
             del scope[CONNECTION]
             scope.pop("extensions", None)
 
-    def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
+    def _wrong_request(self, scope: Scope, headers: Headers, open_path: bool) -> Failure | None:
         sent, path = scope["headers"], scope["path"]
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
@@ -129,7 +138,7 @@ class RequestGate:
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
         if "\x00" in path or b"%00" in scope["query_string"]:
             return Failure("INVALID_REQUEST", "The URL contains the NUL character.")
-        if is_open(path):
+        if open_path:
             return None  # a probe knows the address of the process, not its name
         if b"host" not in headers:
             return Failure("HOST_REFUSED", "The request has no Host header.")
@@ -144,7 +153,7 @@ class RequestGate:
         reply.headers += allowed
         await Response(status_code=204)(scope, receive, reply)
 
-    async def _admit(self, scope: Scope, headers: Headers) -> Principal | Failure:
+    async def _admit(self, scope: Scope, headers: Headers, rates: Rates, in_flight: InFlight) -> Principal | Failure:
         """Who it is, if they may come in now; noted in the scope for the route."""
         try:
             who = await self._access.authenticate(scope, headers)
@@ -159,7 +168,6 @@ class RequestGate:
             return Failure("UNAUTHENTICATED", "Credentials are needed.")
         scope["holdfast.principal"] = who
         scope["holdfast.access"] = self._access
-        rates, in_flight = self._bounds(scope)
         if self._access.enabled and (seconds := rates.take((who.tenant, who.id))):
             return Failure("RATE_LIMITED", "Too many requests.", retryable=True, detail={"retryAfter": seconds})
         return in_flight.refusal(who.tenant) or who
@@ -173,10 +181,10 @@ class RequestGate:
             and scope["path"].endswith(suffix)
         )
 
-    def _bounds(self, scope: Scope) -> tuple[Rates, InFlight]:
+    def _bounds(self, method: str, path: str) -> tuple[Rates, InFlight]:
         """What makes the load less has bounds of its own: it is served when everything else is too much."""
         cancels = self._cancels
-        if cancels is not None and scope["type"] == "http" and cancels.matches(scope["method"], scope["path"]):
+        if cancels is not None and cancels.matches(method, path):
             return cancels.rates, cancels.in_flight
         return self._rates, self._in_flight
 
@@ -185,13 +193,13 @@ class RequestGate:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
         request_id = _name(headers)
-        refused = self._wrong_request(scope, headers)
+        refused = self._wrong_request(scope, headers, is_open(scope["path"]))
         if refused is None and (origin := headers.get(b"origin")) is not None:
             refused = self._origins.wrong_origin("CONNECT", origin, headers[b"host"])
         if refused is None and self.sockets >= self._max_sockets:
             refused = Failure("OVERLOADED", "The maximum number of websockets is open.", retryable=True)
         if refused is None:
-            who = await self._admit(scope, headers)
+            who = await self._admit(scope, headers, self._rates, self._in_flight)
             refused = who if isinstance(who, Failure) else None
         if refused is not None:
             # An ordinary HTTP answer instead of a handshake.
@@ -289,7 +297,10 @@ def _body(
     connection: HttpConnection,
     held: HeldBytes,
 ) -> BoundedBody | None:
-    """None for a request that has no body, which is most of them."""
-    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+    """None for a request that has no body, or a small one that came with its head: these are most of them."""
+    length = headers.get(b"content-length", b"0")
+    if length == b"0" and b"transfer-encoding" not in headers:
+        return None
+    if connection.has_whole_body and uploads >= WHOLE_BODY_BYTES and len(length) <= MAX_DIGITS:
         return None
     return BoundedBody(receive, path, uploads, connection, held)

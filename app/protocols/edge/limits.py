@@ -23,6 +23,8 @@ MAX_UPLOAD_BYTES: Final = 256 * MIB
 MAX_HEADER_BYTES: Final = 16 * 1024
 MAX_HELD_BYTES: Final = 256 * MIB
 """Of bodies over 1 MiB, all requests together: reading one takes a few times its size, and memory is everybody's."""
+MAX_DIGITS: Final = 15
+"""Of a body's announced length: whoever announces more sends no number that anybody could accept."""
 BODY_SECONDS: Final = 10.0
 """For a whole body; of an upload, for each piece."""
 BURST_SECONDS: Final = 2.0
@@ -169,7 +171,7 @@ class BoundedBody:
 
     def announced(self, length: bytes | None) -> Failure | None:
         """If the sender said how much comes, too much is refused before any of it is read."""
-        if length is None or (length.isdigit() and len(length) < 16 and int(length) <= self._limit):
+        if length is None or (length.isdigit() and len(length) <= MAX_DIGITS and int(length) <= self._limit):
             return None
         return self._too_large()
 

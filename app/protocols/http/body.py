@@ -20,6 +20,7 @@ from app.core import json
 from app.core.errors import Failure
 from app.protocols.http.body_issues import problem_of, refuse_unknown_fields
 from app.protocols.http.errors import HttpProblem
+from app.protocols.wire.connection import CONNECTION, HttpConnection
 
 MAX_SEQ: Final = 2**63 - 1
 """What the databases hold; a cursor over it can only be a mistake."""
@@ -37,6 +38,11 @@ _readers: Final = ThreadPoolExecutor(2, thread_name_prefix="holdfast-body")
 
 async def read_body(request: Request, limit: int | None = None) -> bytes:
     """The whole body. The gate bounds its size and time for everybody; `limit` is for a route that wants less."""
+    connection: HttpConnection | None = request.scope.get(CONNECTION)
+    if connection is not None and (taken := connection.take_body()) is not None:
+        if limit is not None and len(taken) > limit:
+            raise _too_large(limit)
+        return taken
     whole = BytesIO()  # grows in place; joining a list of pieces at the end would hold the loop
     size, more, receive = 0, True, request.receive
     while more:
@@ -47,11 +53,15 @@ async def read_body(request: Request, limit: int | None = None) -> bytes:
         more = message.get("more_body", False)
         size += len(chunk)
         if limit is not None and size > limit:
-            raise HttpProblem(Failure("BODY_TOO_LARGE", f"The body is larger than {limit} bytes."))
+            raise _too_large(limit)
         if not more and size == len(chunk):
             return chunk
         whole.write(chunk)
     return whole.getvalue()
+
+
+def _too_large(limit: int) -> HttpProblem:
+    return HttpProblem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
 
 
 async def off_loop(size: int, work: Callable[[], T]) -> T:

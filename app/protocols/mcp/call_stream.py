@@ -263,19 +263,6 @@ class EventPlace:
         return cls(int(seq), int(asked) if dash else None, run_id)
 
 
-class CallStream(EventStream):
-    """With what the run asked before its stream began."""
-
-    def __init__(self, following: Following, frames: CallFrames, first: bytes, **more: Any) -> None:
-        super().__init__(following, frames, **more)
-        self._first = first
-
-    async def write_to(self, connection: HttpConnection) -> None:
-        if self._first:
-            connection.write(self._first)
-        await super().write_to(connection)
-
-
 async def call_stream(
     view: CallView,
     *,
@@ -299,7 +286,7 @@ async def call_stream(
         subscription.close()
         return OneFrame(first)
     following = Following(subscription, server.reader.events, run.thread_id, sent.seq)
-    return CallStream(following, frames, first, on_gone=on_gone)
+    return EventStream(following, frames, first=first, on_gone=on_gone)
 
 
 async def wait_for_result(view: CallView, connection: HttpConnection) -> JsonObject | None:

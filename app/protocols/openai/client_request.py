@@ -25,6 +25,8 @@ _UPSTREAM: Final = frozenset(
     {"api_base", "api_key", "api_version", "base_url", "baseUrl", "apiBase", "apiKey", "endpoint", "deployment_id"}
 )
 """Fields by which other gateways let a client say where a model is called. Here only the workspace says it."""
+_PLAIN: Final = frozenset({"model", "messages", "stream"})
+"""Most requests say nothing else, and then there is nothing else to look for."""
 THREAD: Final = "thread_id"
 ON_DISCONNECT: Final = "on_disconnect"
 
@@ -53,6 +55,10 @@ class ClientRequest:
 
 
 def chat_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
+    if body.keys() <= _PLAIN:
+        instructions, messages = chat_messages(body.get("messages"))
+        agent, stream = _text(body, "model"), _flag(body, "stream")
+        return ClientRequest("chat", agent, messages, instructions, stream=stream, fingerprint=fingerprint)
     refuse_upstreams(body)
     parameters = chat_parameters(body)
     tools, choice = chosen_tools(body, nested=True)

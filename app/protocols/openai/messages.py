@@ -181,5 +181,7 @@ def _bytes(kind: str, mime: str, data: Any, name: Any, where: str) -> JsonObject
 
 def after_last_answer(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """What is new to a thread that already knows the rest."""
-    last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
-    return list(messages[last + 1 :])
+    start = len(messages)
+    while start > 0 and messages[start - 1]["role"] != "assistant":
+        start -= 1
+    return list(messages[start:])

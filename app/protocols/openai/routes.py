@@ -15,7 +15,7 @@ from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
 from app.protocols.dialects.openai_responses import ResponseEvents
 from app.protocols.dialects.openai_segment import parse_response_id
 from app.protocols.http.answers import header_text
-from app.protocols.http.body import off_loop, parsed, read_body
+from app.protocols.http.body import LARGE_BYTES, off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation, headers_of
 from app.protocols.http.lookups import amendments_of
@@ -74,7 +74,7 @@ def _add_chat(router: APIRouter, server: ServerContext) -> None:
     @straight
     async def chat(request: Request, caller: Caller) -> Response:
         raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
-        ask = await off_loop(len(raw), lambda: _read(chat_ask, raw, caller))
+        ask = await _asked(chat_ask, raw, caller) if len(raw) > LARGE_BYTES else _read(chat_ask, raw, caller)
         leaving = _on_disconnect(server, ask, headers)
         segment = await open_segment(server, caller, ask, retry=_is_retry(headers), trace=correlation(request))
         listening = _listening(server, caller, segment, headers, ask, leaving)
@@ -94,7 +94,7 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
     @straight
     async def respond(request: Request, caller: Caller) -> Response:
         raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
-        ask = await off_loop(len(raw), lambda: _read(responses_ask, raw, caller))
+        ask = await _asked(responses_ask, raw, caller) if len(raw) > LARGE_BYTES else _read(responses_ask, raw, caller)
         leaving = _on_disconnect(server, ask, headers)
         segment = await open_segment(server, caller, ask, retry=_is_retry(headers), trace=correlation(request))
         reading = ResponseEvents(segment.number)
@@ -142,15 +142,19 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
 # -- asks ---------------------------------------------------------------------------------------------
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+Read = Callable[[dict[str, Any], str], ClientRequest]
+
+
+async def _asked(read: Read, raw: bytes, caller: Principal) -> ClientRequest:
+    """Of a large body, which the loop does not wait for."""
+    return await off_loop(len(raw), lambda: _read(read, raw, caller))
+
+
+def _read(read: Read, raw: bytes, caller: Principal) -> ClientRequest:
     body = parsed(raw)
     if not isinstance(body, dict):
         raise Refusal("INVALID_REQUEST", "The body must be an object.")
-    return body
-
-
-def _read(read: Callable[[dict[str, Any], str], ClientRequest], raw: bytes, caller: Principal) -> ClientRequest:
-    ask = read(_object(raw), fingerprint_of(caller.id, raw))
+    ask = read(body, fingerprint_of(caller.id, raw))
     if len(raw) > MAX_TEXT:  # only then can there be more text than that
         refuse_long_text(text_size(ask))
     return ask

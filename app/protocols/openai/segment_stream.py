@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from app.core.errors import Failure
-from app.events.blobs import Load, has_media, has_references, stored_blobs, with_blobs, with_media
+from app.events.blobs import BLOB_MARK, Load, has_media, has_references, stored_blobs, with_blobs, with_media
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.model import ModelCompleted, ModelNegotiated, ModelRequested
 from app.events.catalog.request import RequestCompleted, RequestQueued, RequestStarted
@@ -49,6 +49,8 @@ class FrameReading(Protocol):
 
     ended: bool
     waiting_for_person: set[str]
+    made: list[bytes]
+    """Frames that nobody took yet."""
 
     def feed(self, event: Event) -> None: ...
 
@@ -89,13 +91,28 @@ class SegmentFrames:
         self._gave_up = False
         self.ended = False
 
-    def of(self, event: Event, followed: bool) -> bytes | None:
+    def of(self, event: Event, followed: bool, *, whole: bool = False) -> bytes | None:
+        """`whole` says that its large values are in place."""
         if not followed:
             return b""
-        return None if event.type != _DELTA and _is_partial(event) else self._read(event)
+        if event.type != _DELTA and BLOB_MARK in event.payload_bytes and not whole and _is_partial(event):
+            return None
+        reading = self._reading
+        if event.run_id != self._run_id:
+            reading.feed_sibling(event)
+            made = reading.take() if reading.made else b""
+        else:
+            reading.feed(event)
+            made = reading.take() if reading.made else b""
+            if self._progress and (frame := progress_frame(event, self._listening.run.agent)) is not None:
+                made += frame
+        if reading.waiting_for_person or self._patience is not None:
+            self._limit_wait()
+        self.ended = reading.ended
+        return made
 
     async def load(self, event: Event, followed: bool) -> bytes:
-        return self._read(await self._listening.whole(event)) if followed else b""
+        return (self.of(await self._listening.whole(event), followed, whole=True) if followed else None) or b""
 
     def closing(self, end: End, failure: Failure | None) -> bytes:
         if failure is not None:
@@ -109,21 +126,6 @@ class SegmentFrames:
     def close(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
-
-    def _read(self, event: Event) -> bytes:
-        reading = self._reading
-        if event.run_id != self._run_id:
-            reading.feed_sibling(event)
-            made = reading.take()
-        else:
-            reading.feed(event)
-            made = reading.take()
-            if self._progress and (frame := progress_frame(event, self._listening.run.agent)) is not None:
-                made += frame
-        if reading.waiting_for_person or self._patience is not None:
-            self._limit_wait()
-        self.ended = reading.ended
-        return made
 
     def _limit_wait(self) -> None:
         """While the run waits for a person the client waits too, but not for ever."""

@@ -60,21 +60,11 @@ async def open_segment(
     outputs = {message["tool_call_id"]: message["content"] for message in fresh if message["role"] == "tool"}
     if len(outputs) > MAX_OUTPUTS:
         raise Refusal("INVALID_REQUEST", f"at most {MAX_OUTPUTS} tool outputs may follow an answer", param="messages")
-    if outputs:
-        asked = await server.reader.interrupts_of_calls(caller.tenant, list(outputs))
-        if asked:
-            said = [it for it in fresh if it["role"] == "user" and (it["content"].strip() or "parts" in it)]
-            return await _go_on(server, caller, ask, asked, outputs, said)
-    if retry:
-        earlier = await _earlier_try(server, caller, ask.fingerprint)
-        if earlier is not None:
-            return Segment(earlier)
-    return await _begin(server, caller, ask, trace)
-
-
-async def _begin(
-    server: ServerContext, caller: Principal, ask: ClientRequest, trace: Mapping[str, str] | None
-) -> Segment:
+    if outputs and (asked := await server.reader.interrupts_of_calls(caller.tenant, list(outputs))):
+        said = [it for it in fresh if it["role"] == "user" and (it["content"].strip() or "parts" in it)]
+        return await _go_on(server, caller, ask, asked, outputs, said)
+    if retry and (earlier := await _earlier_try(server, caller, ask.fingerprint)) is not None:
+        return Segment(earlier)
     heard: Subscription | None = None
 
     def listen(thread_id: str) -> None:
@@ -118,9 +108,10 @@ async def _submission(
     history, fresh = _split(ask.messages, continued=thread_id is not None)
     blobs: list[BlobDraft] = []
     stored = [*history, *fresh]
-    if any("parts" in message for message in stored):
-        stored = [await _stored(server, caller, message, blobs) for message in stored]
-    named = (ask.agent or "").removeprefix(WORKFLOW) if (ask.agent or "").startswith(WORKFLOW) else None
+    for place, message in enumerate(stored):
+        if "parts" in message:
+            stored[place] = await _stored(server, caller, message, blobs)
+    named = ask.agent.removeprefix(WORKFLOW) if ask.agent.startswith(WORKFLOW) else None
     return Submission(
         agent=ask.agent if named is None else None,
         workflow=named,
@@ -158,8 +149,15 @@ def _split(messages: Sequence[JsonObject], *, continued: bool) -> tuple[list[Jso
 
 
 def _input(said: Sequence[JsonObject]) -> Any:
-    if not any("parts" in message for message in said):
-        return "\n\n".join(message["content"] for message in said)
+    texts: list[str] = []
+    for message in said:
+        if "parts" in message:
+            return _parts(said)
+        texts.append(message["content"])
+    return "\n\n".join(texts)
+
+
+def _parts(said: Sequence[JsonObject]) -> list[JsonObject]:
     parts: list[JsonObject] = []
     for message in said:
         parts += message.get("parts") or [{"type": "text", "text": message["content"]}]
@@ -168,8 +166,6 @@ def _input(said: Sequence[JsonObject]) -> Any:
 
 async def _stored(server: ServerContext, caller: Principal, message: JsonObject, blobs: list[BlobDraft]) -> JsonObject:
     """The message with its media by reference; the content is stored in the commit of the run's first event."""
-    if "parts" not in message:
-        return message
     parts = [
         part
         if part["type"] == "text"
@@ -202,7 +198,7 @@ async def _go_on(
         names = ", ".join(missing)
         raise Refusal("TOOL_OUTPUTS_MISSING", f"these calls have no output yet: {names}", param="messages")
     blobs: list[BlobDraft] = []
-    stored = [await _stored(server, caller, message, blobs) for message in said]
+    stored = [await _stored(server, caller, it, blobs) if "parts" in it else it for it in said]
     words = _words(stored, [it.id for it in asked]) if stored else None
     sibling_events: list[Payload | PayloadEntry] = [] if words is None else [PayloadEntry(words, blobs=tuple(blobs))]
     if ask.parameters is not None or ask.tool_choice is not None:

@@ -135,7 +135,6 @@ class Socket:
             server.reader.events,
             self._frames,
             {},
-            direct=True,
             stall_seconds=STALL_SECONDS,
         )
 

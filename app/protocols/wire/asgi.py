@@ -98,6 +98,13 @@ class AsgiConnection(_Buffer):
     def has_body_part(self) -> bool:
         return False
 
+    @property
+    def has_whole_body(self) -> bool:
+        return False
+
+    def take_body(self) -> bytes | None:
+        return None
+
     def watch(self, on_lost: Callable[[], None]) -> None:
         self.on_lost = on_lost
         self._leaving = asyncio.get_running_loop().create_task(self._leave())

@@ -18,6 +18,9 @@ STREAM_HEADERS: Final = (
 )
 """Of every answer of server-sent events."""
 
+WHOLE_BODY_BYTES: Final = 64 * 1024
+"""A request's body up to this size is taken at once if it came with its head: it is below every limit."""
+
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
@@ -84,6 +87,15 @@ class HttpConnection(Connection, Protocol):
     @property
     def has_body_part(self) -> bool:
         """Whether a part of the request's body has arrived, so that asking for it does not wait."""
+        ...
+
+    @property
+    def has_whole_body(self) -> bool:
+        """Whether all of a small body has arrived."""
+        ...
+
+    def take_body(self) -> bytes | None:
+        """The whole of a small body that has arrived and that nobody has read of; None if it must be waited for."""
         ...
 
     def open(self, headers: RawHeaders) -> None:

@@ -66,8 +66,7 @@ class Frames(Protocol):
 class ThreadFollower:
     """`cursors` are the threads with the last `seq` that the client has; None follows a thread from now on.
 
-    With `live` the subscription is older than the cursors, so nothing has to be read from the store. With `direct` an
-    event is written when it is published, instead of together with those published in the same step of the loop.
+    With `live` the subscription is older than the cursors, so nothing has to be read from the store.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class ThreadFollower:
         cursors: Mapping[str, int | None],
         *,
         live: bool = False,
-        direct: bool = False,
         stall_seconds: float | None = None,
         keep_alive_seconds: float | None = None,
     ) -> None:
@@ -89,7 +87,7 @@ class ThreadFollower:
         """Threads whose stored events have to be read before anything else."""
         self._replaced = 0
         """How often the cursors were replaced: what was read for earlier ones is not sent."""
-        self._direct, self._stall_seconds = direct, STALL_SECONDS if stall_seconds is None else stall_seconds
+        self._stall_seconds = STALL_SECONDS if stall_seconds is None else stall_seconds
         self._keep_alive_seconds = KEEP_ALIVE_SECONDS if keep_alive_seconds is None else keep_alive_seconds
         self._loop = asyncio.get_running_loop()
         self._working: asyncio.Task[None] | None = None
@@ -97,7 +95,7 @@ class ThreadFollower:
         self._stall: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._flushing = False
+        self._flush_due = self._flushing = False
         self._on_end: Callable[[End], None] | None = None
         self.error: BaseException | None = None
         """What broke the stream, if that was the reason."""
@@ -110,7 +108,8 @@ class ThreadFollower:
     async def run(self) -> End:
         """Until the frames, the client or the server come to their end; raises what broke the stream."""
         ended: asyncio.Future[End] = self._loop.create_future()
-        self.start(ended.set_result)
+        # Whoever waits may have been cancelled, and not have come to `close` yet.
+        self.start(lambda end: None if ended.done() else ended.set_result(end))
         try:
             end = await ended
         finally:
@@ -125,14 +124,13 @@ class ThreadFollower:
         connection, credentials = self._connection, self._connection.credentials
         connection.on_lost = self._lost
         connection.on_room = self._room
-        self._subscription.on_news = self._news
-        if self._direct:
-            self._subscription.direct, self._subscription.flush = self._write_directly, self._flush
+        self._subscription.on_news = self._flush
         if credentials is not None:
             self._unwatch = credentials.watch(self._check)
             self._check_at = self._loop.time() + credentials.check_after()
         if credentials is not None or self._frames.keep_alive:
-            self._timer = self._loop.call_later(self._until_tick(HEAD_SECONDS), self._tick)
+            seconds = HEAD_SECONDS if credentials is None else self._until_tick(HEAD_SECONDS)
+            self._timer = self._loop.call_later(seconds, self._tick)
         self._flush()
 
     def end(self, reason: End) -> None:
@@ -145,14 +143,15 @@ class ThreadFollower:
     async def close(self) -> None:
         connection, subscription = self._connection, self._subscription
         connection.on_lost = connection.on_room = None
-        subscription.on_news = subscription.direct = subscription.flush = None
+        subscription.on_news = None
         subscription.close()
         for timer in (self._timer, self._stall):
             if timer is not None:
                 timer.cancel()
         if self._unwatch is not None:
             self._unwatch()
-        if tasks := {task for task in (self._working, self._checking) if task is not None}:
+        if self._working is not None or self._checking is not None:
+            tasks = {task for task in (self._working, self._checking) if task is not None}
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -171,44 +170,34 @@ class ThreadFollower:
         for event in queued:
             if event.type in EVERYWHERE:  # the rest was for the earlier threads
                 subscription.offer(event)
-        self._news()
+        self._flush_soon()
 
     # -- where events arrive -------------------------------------------------------------------------
 
-    def _write_directly(self, event: Event) -> bool:
-        """The ordinary case of a socket, once for every event: nothing waits, there is room, the frames are made."""
-        if self._behind or self._working is not None or self._checking is not None or not self._connection.has_room:
-            return False
-        try:
-            data = self._frames_of(event)
-        except Exception as error:
-            self._fail(error)
-            return True
-        if data is None:
-            return False
-        if data:
-            self._write(data)
-        return True
-
-    def _news(self) -> None:
-        """What is published together is written together."""
-        if not self._flushing:
-            self._flushing = True
+    def _flush_soon(self) -> None:
+        """For whoever is in the middle of something."""
+        if not self._flush_due:
+            self._flush_due = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Writes what can be written at once; starts the work that cannot."""
-        self._flushing = False
-        if self.end_reason is not None:
+        """Writes what can be written at once, for a batch that was published in one write; starts the work that cannot.
+
+        Called where events are published, so it never raises."""
+        self._flush_due = False
+        if self._flushing or self.end_reason is not None:
             return
         subscription = self._subscription
         must_wait = False
         if self._working is None and self._checking is None:  # else whoever works comes back here
+            self._flushing = True  # frames that end the subscription would come back here too
             try:
                 must_wait = self._write_queued()
             except Exception as error:
                 self._fail(error)
                 return
+            finally:
+                self._flushing = False
         if self._frames.ended:
             self.end(End.COMPLETE)
         elif subscription.overflowed:
@@ -221,25 +210,29 @@ class ThreadFollower:
 
     def _write_queued(self) -> bool:
         """Whether something has to be waited for. Without room nothing is taken: the queue is where events wait."""
+        if self._behind:
+            return True
         subscription, connection, frames = self._subscription, self._connection, self._frames
+        events = subscription.take() if connection.has_room and not frames.ended else []
         chunks: list[bytes] = []
-        size = 0
-        must_wait = bool(self._behind)
-        while not must_wait and connection.has_room and not frames.ended:
-            event = subscription.next()
-            if event is None:
-                break
+        size, must_wait = 0, False
+        for at, event in enumerate(events):
             data = self._frames_of(event)
             if data is None:
-                subscription.put_back(event)
+                subscription.put_back(events[at:])
                 must_wait = True
-            elif data:
+                break
+            if data:
                 chunks.append(data)
                 size += len(data)
-                if size > MAX_WRITE and not frames.ended:
-                    self._write(b"".join(chunks))
-                    chunks.clear()
-                    size = 0
+            if frames.ended:
+                break
+            if size > MAX_WRITE:
+                self._write(b"".join(chunks))
+                chunks, size = [], 0
+                if not connection.has_room:
+                    subscription.put_back(events[at + 1 :])
+                    return False
         if chunks or frames.ended:
             self._write(b"".join(chunks) if len(chunks) != 1 else chunks[0])
         return must_wait
@@ -361,7 +354,7 @@ class ThreadFollower:
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
-        self._news()
+        self._flush_soon()
 
     def _stalled(self) -> None:
         self._stall = None

@@ -63,16 +63,12 @@ class _Stream(Response):
         self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection = connection_of(scope)
-        connection.open(self.raw_headers)
-        try:
-            await self.write_to(connection)
-        finally:
-            await connection.flushed(follower.STALL_SECONDS)
-            connection.unwatch()
-
-    async def write_to(self, connection: HttpConnection) -> None:
         raise NotImplementedError
+
+
+async def _leave(connection: HttpConnection) -> None:
+    await connection.flushed(follower.STALL_SECONDS)
+    connection.unwatch()
 
 
 class OneFrame(_Stream):
@@ -82,8 +78,13 @@ class OneFrame(_Stream):
         super().__init__(headers)
         self._frame = frame
 
-    async def write_to(self, connection: HttpConnection) -> None:
-        connection.write(self._frame, last=True)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = connection_of(scope)
+        connection.open(self.raw_headers)
+        try:
+            connection.write(self._frame, last=True)
+        finally:
+            await _leave(connection)
 
 
 class EventStream(_Stream):
@@ -96,44 +97,46 @@ class EventStream(_Stream):
         headers: Mapping[str, str] | None = None,
         *,
         at_once: bool = False,
+        first: bytes = b"",
         on_gone: Callable[[], Awaitable[Any]] | None = None,
         keep_alive_seconds: float | None = None,
     ) -> None:
-        """`at_once` sends the head before there is a frame; `on_gone` is awaited when the client leaves too early."""
+        """`at_once` sends the head before there is a frame; `first` is sent before any; `on_gone` is awaited when the
+        client leaves too early."""
         super().__init__(headers)
         self._following, self._frames, self._at_once, self._on_gone = following, frames, at_once, on_gone
-        self._keep_alive_seconds = keep_alive_seconds
+        self._first, self._keep_alive_seconds = first, keep_alive_seconds
 
-    async def write_to(self, connection: HttpConnection) -> None:
-        if self._at_once:
-            connection.write(b"")
-        try:
-            await self._follow(connection)
-        finally:
-            self._frames.close()
-
-    async def _follow(self, connection: HttpConnection) -> None:
-        its, frames = self._following, self._frames
-        cursors = {its.thread_id: its.after}
-        follows = ThreadFollower(
-            connection,
-            its.subscription,
-            its.read,
-            frames,
-            cursors,
-            live=its.live,
-            keep_alive_seconds=self._keep_alive_seconds,
-        )
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection, its = connection_of(scope), self._following
+        connection.open(self.raw_headers)
         failure: Failure | None = None
         try:
-            end = await follows.run()
-        except HoldfastError as error:
-            end, failure = End.DRAINED, error.failure
-        if end is End.COMPLETE:
-            return
+            if self._at_once or self._first:
+                connection.write(self._first)
+            follows = ThreadFollower(
+                connection,
+                its.subscription,
+                its.read,
+                self._frames,
+                {its.thread_id: its.after},
+                live=its.live,
+                keep_alive_seconds=self._keep_alive_seconds,
+            )
+            try:
+                end = await follows.run()
+            except HoldfastError as error:
+                end, failure = End.DRAINED, error.failure
+            if end is not End.COMPLETE:
+                await self._break_off(connection, end, failure)
+        finally:
+            self._frames.close()
+            await _leave(connection)
+
+    async def _break_off(self, connection: HttpConnection, end: End, failure: Failure | None) -> None:
         if end is End.LOST or not await connection.flushed(follower.STALL_SECONDS):
             if self._on_gone is not None:
                 await self._on_gone()
         else:
             # Whose credentials ended is sent nothing more.
-            connection.write(b"" if end is End.REVOKED else frames.closing(end, failure), last=True)
+            connection.write(b"" if end is End.REVOKED else self._frames.closing(end, failure), last=True)

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from app.protocols.wire.connection import CONNECTION, STREAM_HEADERS, Credentials, RawHeaders
+from app.protocols.wire.connection import CONNECTION, STREAM_HEADERS, WHOLE_BODY_BYTES, Credentials, RawHeaders
 
 TESTED: Final = {"uvicorn": ("0.54.",), "httptools": ("0.9.",), "websockets": ("15.", "17.")}
 """How the versions begin with which these connections were tested. The lock has websockets 15, because agent
@@ -82,6 +82,20 @@ class UvicornConnection:
     @property
     def has_body_part(self) -> bool:
         return self._cycle.message_event.is_set()
+
+    @property
+    def has_whole_body(self) -> bool:
+        cycle = self._cycle
+        return not (cycle.more_body or cycle.disconnected) and len(cycle.body) <= WHOLE_BODY_BYTES
+
+    def take_body(self) -> bytes | None:
+        cycle = self._cycle
+        if not self.has_whole_body or cycle.waiting_for_100_continue or not cycle.message_event.is_set():
+            return None  # a sender that asks first whether it may send gets an answer
+        body = bytes(cycle.body)
+        cycle.body = bytearray()
+        cycle.message_event.clear()
+        return body
 
     @property
     def begun(self) -> bool:

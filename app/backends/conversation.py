@@ -55,7 +55,8 @@ class Conversation:
 
     async def messages(self) -> list[JsonObject]:
         """What to send now."""
-        if self._policy.strategy == "all":
+        if self._policy.strategy == "all" or (not self._earlier and len(self._own) == 1):
+            # Of a single message nothing can be left out.
             return [*self._head(), *self._earlier, *self._memory, *self._own]
         room = self._room()
         if self._policy.strategy == "summarise" and not self._refused and self._is_long(room):

@@ -27,7 +27,7 @@ class Judges:
                 return Failure("MODEL_NOT_FOUND", "The workspace has no such model.")
             plan = ModelPlans(workspace.models).plan(ModelPlan(primary=question.model))
             request, daily = judge_request(question, workspace.runtime.redaction), workspace.runtime.budgets.tenant
-            budget = await self._budgets.of(tenant, [], Limits(), Used(), daily)
+            budget = await self._budgets.of(tenant, Limits(), None, Used(), daily)
             outcome = await self._router.complete(
                 plan, request, record=_unrecorded, message_id=new_id("message"), tenant=tenant, budget=budget
             )

@@ -50,7 +50,6 @@ class Event:
         "thread_id",
         "type",
     )
-    payload: dict[str, Any]
 
     def __init__(
         self,

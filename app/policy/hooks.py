@@ -53,10 +53,11 @@ class HookRunner:
 
     def asks(self, point: Point, subject: Mapping[str, Any], about: About) -> bool:
         """Whether anybody would be asked; if not, the default holds and nothing is recorded."""
-        return any(hook.applies(subject, about) for hook in self._at[point])
+        hooks = self._at[point]
+        return bool(hooks) and any(hook.applies(subject, about) for hook in hooks)
 
     def any_at(self, *points: Point) -> bool:
-        return any(self._at[point] for point in points)
+        return any(map(self._at.__getitem__, points))
 
     def patience(self, *points: Point) -> float:
         """Seconds that asking at one of these points may take in all."""

@@ -74,7 +74,7 @@ class TenantEmbeddings:
     async def embed(self, model: str, texts: Sequence[str]) -> list[bytes] | Failure:
         workspace = self._workspace.current
         daily = workspace.runtime.budgets.tenant
-        budget = await self._budgets.of(self._tenant, [], Limits(), Used(), daily)
+        budget = await self._budgets.of(self._tenant, Limits(), None, Used(), daily)
         calls = EmbeddingCalls(self._embedder, workspace.models, budget, self._tenant)
         made = await calls.embed(model, texts)
         if calls.spent:

@@ -155,7 +155,7 @@ def make_workspace(folder: Path) -> Path:
     runtime.write_text(runtime.read_text() + "  hooks: [gate]\n")
     (folder / "more.yaml").write_text("\n---\n".join(_documents()))
     agents = folder / "agents.yaml"
-    agents.write_text(agents.read_text() + "  tools: [read_file, write_file]\n")
+    agents.write_text(agents.read_text() + "  tools: [read_file, write_file]\n  subagents: [team]\n")
     models = folder / "models.yaml"
     quick = "  retry: {attempts: 2, initialDelaySeconds: 0.01, maxDelaySeconds: 0.05, totalSeconds: 0}\n  script:\n"
     script = models.read_text().replace("streaming: true,", "streaming: true, tools: true,", 1)

@@ -129,6 +129,13 @@ async def test_personas_run_as_agents_in_parallel_and_models_are_theirs_alone(cy
     assert max(reviews) < first_answer
 
 
+async def test_an_agent_that_was_asked_as_a_persona_keeps_its_subagents(cycle: Client) -> None:
+    await start(cycle, "plain")
+    run = await start(cycle, None, "hello", agent="thinker")
+    signals = [one["payload"]["event"] for one in await events(cycle, run, "runtime.adapter.event")]
+    assert [one["subagents"] for one in signals if one["phase"] == "agent.handoff"] == [["team"]]
+
+
 @pytest.mark.requirement("OS-L8", "SH-5")
 async def test_a_cycle_is_shown_as_a_graph_with_the_state_of_its_phases(cycle: Client) -> None:
     shown = (await cycle.get("/api/workflows/brainstorm/graph")).json()

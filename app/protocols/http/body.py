@@ -61,7 +61,7 @@ async def read_body(request: Request, limit: int | None = None) -> bytes:
 
 
 def _too_large(limit: int) -> HttpProblem:
-    return HttpProblem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
+    return HttpProblem(Failure("BODY_TOO_LARGE", f"The body is larger than {limit} bytes."))
 
 
 async def off_loop(size: int, work: Callable[[], T]) -> T:

@@ -47,7 +47,7 @@ class EmbeddingDesk:
                 return Failure("INVALID_REQUEST", f"Models of the provider {config.provider} take no dimensions.")
             body = {**config.extra_body, "dimensions": dimensions}
             config = config.model_copy(update={"config": {**config.config, "body": body}})
-        budget = await self._budgets.of(who.tenant, [], Limits(), Used(), workspace.runtime.budgets.tenant)
+        budget = await self._budgets.of(who.tenant, Limits(), None, Used(), workspace.runtime.budgets.tenant)
         cleaned = [self._clean(text) for text in texts]
         made = await self._embedder.embed(config, cleaned, budget, who.tenant, longest=MAX_TEXT)
         if made.requests or made.failure is None:

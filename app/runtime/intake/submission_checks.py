@@ -25,7 +25,12 @@ def route(submission: Submission, workspace: CompiledWorkspace) -> Failure | Non
             known = ", ".join(sorted(workspace.runtime.routes)) or "none"
             return Failure("ROUTE_NOT_FOUND", f"The workspace has no such route; it has: {known}.")
         submission.agent, submission.workflow = found.agent, found.workflow
-    elif all(named is None for named in (submission.agent, submission.tool, submission.workflow, submission.undo_of)):
+    elif (
+        submission.agent is None
+        and submission.tool is None
+        and submission.workflow is None
+        and submission.undo_of is None
+    ):
         submission.workflow = workspace.runtime.default_workflow
     return None
 
@@ -93,8 +98,11 @@ def _check_agent(submission: Submission, workspace: CompiledWorkspace, backends:
         return Failure("BACKEND_NOT_AVAILABLE", f"The backend {agent.spec.backend!r} is not installed on this server.")
     if submission.response_schema and (refused := check_schema(submission.response_schema)) is not None:
         return Failure(refused.code, f"The schema of the answer: {refused.message}")
-    refused = _check_client_tools(workspace, agent, submission.client_tools)
-    return refused or _check_choice(agent, submission)
+    if submission.client_tools:
+        refused = _check_client_tools(workspace, agent, submission.client_tools)
+        if refused is not None:
+            return refused
+    return None if submission.tool_choice is None else _check_choice(agent, submission)
 
 
 def _check_choice(agent: CompiledAgent, submission: Submission) -> Failure | None:
@@ -120,8 +128,6 @@ def check_limits(limits: Mapping[str, Any]) -> Failure | None:
 def _check_client_tools(
     workspace: CompiledWorkspace, agent: CompiledAgent, tools: Sequence[Mapping[str, Any]]
 ) -> Failure | None:
-    if not tools:
-        return None
     if not agent.spec.client_tools:
         return Failure(
             "CLIENT_TOOLS_REFUSED", f"The agent {agent.name!r} does not accept tools of the client (`clientTools`)."

@@ -36,7 +36,7 @@ def queued_event(
         "limits": dict(submission.limits) if submission.limits else None,
         "modelPlan": {"model": submission.model_plan} if submission.model_plan else None,
         "instructions": submission.instructions,
-        "clientTools": [dict(tool) for tool in submission.client_tools] or None,
+        "clientTools": [dict(tool) for tool in submission.client_tools] if submission.client_tools else None,
         "responseSchema": dict(submission.response_schema) if submission.response_schema else None,
         "parameters": dict(parameters) if parameters and _takes_parameters(workspace, agent) else None,
         "toolChoice": dict(choice) if isinstance(choice, Mapping) else choice,

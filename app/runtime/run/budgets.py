@@ -8,7 +8,6 @@ estimated to cost.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache
 from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
@@ -54,9 +53,7 @@ class _Part(Protocol):
 class RunBudget:
     """One run's: reserved in all of its parts or in none."""
 
-    def __init__(
-        self, fixed: Sequence[Limits], asked: Limits, used: Used, above: Sequence[_Part], clock: Clock
-    ) -> None:
+    def __init__(self, fixed: Limits, asked: Limits | None, used: Used, above: Sequence[_Part], clock: Clock) -> None:
         self._fixed, self._clock = fixed, clock
         self._worked_ms, self._entered = used.worked_ms, clock.monotonic()
         self._own = LocalBudget()
@@ -67,11 +64,11 @@ class RunBudget:
         self._timer: WallTimer | None = None
         self.set(asked)
 
-    def set(self, asked: Limits) -> None:
+    def set(self, asked: Limits | None) -> None:
         """Other wishes from now on; the workspace's and the agent's own limits stay."""
-        limits = [*self._fixed, asked]
-        tokens, cost, calls, self.tool_calls, self.wall_seconds = _tightest(tuple(limits))
-        self._own.allow(tokens=tokens, cost_usd=cost, calls=calls)
+        limits = self._fixed if asked is None else tightest(self._fixed, asked)
+        self.tool_calls, self.wall_seconds = limits.tool_calls, limits.wall_seconds
+        self._own.allow(tokens=limits.tokens, cost_usd=limits.cost_usd, calls=limits.model_calls)
         if self._timer is not None:
             self._timer.set(self.time_left())
 
@@ -83,7 +80,7 @@ class RunBudget:
 
     def over_time(self) -> BudgetExceeded | None:
         """What to record when the time is used up; None while some is left."""
-        left = self.time_left()
+        left = None if self.wall_seconds is None else self.time_left()
         if left is None or left > 0:
             return None
         assert self.wall_seconds is not None
@@ -93,7 +90,8 @@ class RunBudget:
     def timer(self) -> "WallTimer":
         """Ends what runs inside it when the time is used up."""
         self._timer = WallTimer()
-        self._timer.set(self.time_left())
+        if self.wall_seconds is not None:
+            self._timer.set(self.time_left())
         return self._timer
 
     async def reserve(self, estimate: Estimate) -> Reservation | Failure:
@@ -136,7 +134,8 @@ class WallTimer(Ending):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.set(None)
+        if self._handle is not None:
+            self.set(None)
         super().__exit__(kind, error, trace)
 
 
@@ -188,8 +187,8 @@ class BudgetAccounts:
     async def of(
         self,
         tenant: str,
-        fixed: Sequence[Limits],
-        asked: Limits,
+        fixed: Limits,
+        asked: Limits | None,
         used: Used,
         daily: TenantBudget,
         parent: RunBudget | None = None,
@@ -222,16 +221,14 @@ class BudgetAccounts:
         return budget
 
 
-@lru_cache(maxsize=256)  # nearly every run of an agent has the same
-def _tightest(
-    limits: tuple[Limits, ...],
-) -> tuple[int | None, float | None, int | None, int | None, float | None]:
-    return (
-        _least(limit.tokens for limit in limits),
-        _least(limit.cost_usd for limit in limits),
-        _least(limit.model_calls for limit in limits),
-        _least(limit.tool_calls for limit in limits),
-        _least(limit.wall_seconds for limit in limits),
+def tightest(*limits: Limits) -> Limits:
+    """Each limit as the strictest of them has it."""
+    return Limits.model_construct(
+        tokens=_least(limit.tokens for limit in limits),
+        cost_usd=_least(limit.cost_usd for limit in limits),
+        model_calls=_least(limit.model_calls for limit in limits),
+        tool_calls=_least(limit.tool_calls for limit in limits),
+        wall_seconds=_least(limit.wall_seconds for limit in limits),
     )
 
 

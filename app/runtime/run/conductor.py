@@ -29,12 +29,13 @@ from app.runtime.run.budgets import RunBudget, Used
 from app.runtime.run.child_request import ChildRequest
 from app.runtime.run.children import ask_agent, ceiling_of, run_child
 from app.runtime.run.control import Control
-from app.runtime.run.direct_runs import DirectRuns, hooks_of
+from app.runtime.run.direct_runs import DirectRuns
 from app.runtime.run.histories import Histories
 from app.runtime.run.inlined import Load, inline, stored_blobs
 from app.runtime.run.memo import Memo
 from app.runtime.run.rerun_check import RerunCheck
 from app.runtime.run.run_guardrails import GuardrailBlocked, RunGuardrails
+from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
 from app.runtime.run.toolsets import Toolset, Toolsets
@@ -44,8 +45,6 @@ from app.workspace.compiled import CompiledAgent, CompiledWorkflow, CompiledWork
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
-
-_NO_LIMITS: Final = Limits()
 
 MakeWorkflowBackend = Callable[[CompiledWorkflow], Backend | Failure | None]
 """What executes a workflow; None or a failure if its adapter cannot be used."""
@@ -60,12 +59,11 @@ class Conductor:
         backends: Mapping[str, Backend],
         workspaces: WorkspaceHistory,
         toolsets: Toolsets,
-        steps: Sequence[Step] | None = None,
         workflow_backend: MakeWorkflowBackend | None = None,
     ) -> None:
         self._services, self._backends, self._workspaces = services, backends, workspaces
         self._workflow_backend = workflow_backend
-        self._toolsets, self._steps = toolsets, steps_for(services) if steps is None else steps
+        self._toolsets = toolsets
         self._histories, self._direct = Histories(services.reader), DirectRuns(services)
 
     def run(
@@ -169,13 +167,14 @@ class Conductor:
             memo = Memo.of(run.id, family)
             if backend.resume != "replay":
                 memo = Memo(handed_over=memo.handed_over)
-        asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
+        first = family[0] if new and family else next((e for e in family if e.run_id == run.id), None)
+        asked: Mapping[str, Any] = {"input": run.input} if first is None else first.payload
         if parent is not None:
             # Whatever a conversation asks for holds down the whole line of subagents.
             held = {name: parent.asked.get(name) for name in ("approvalPolicy", "mode", "sessionLimits")}
             asked = {**asked, **(child.asked() if child is not None else {}), **held}
         used = Used() if new else _used(run, memo, family, parent)
-        budget = await self._budget(scope, asked, workspace, agent, used, parent)
+        budget = await self._budget(scope, asked, toolset, agent, used, parent)
         run_log = RunLog(
             self._services.recorder,
             Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence),
@@ -187,6 +186,7 @@ class Conductor:
             over_time=budget.over_time,
             rerun_check=RerunCheck(asked["replay"], memo) if asked.get("replay") else None,
         )
+        load = self._blobs(scope)
         guardrails = self._guardrails(toolset, agent, run_log, asked, family)
         return RunScope(
             self._services,
@@ -203,7 +203,8 @@ class Conductor:
             asked.get("input"),
             partial(ask_agent, self._run_child),
             partial(run_child, self._run_child),
-            hooks_of(self._services, run_log, toolset, agent.name, family),
+            RunHooks(toolset.hooks, run_log, agent.name, family, load),
+            load,
             self._former_scope,
             guardrails,
             depth=parent.depth + 1 if parent else 0,
@@ -249,7 +250,7 @@ class Conductor:
             agent=agent,
             backend=backend,
             toolset=toolset,
-            hooks=hooks_of(self._services, run_log, toolset, name, family),
+            hooks=RunHooks(toolset.hooks, run_log, name, family, run_scope.load),
             guardrails=self._guardrails(toolset, agent, run_log, run_scope.asked, family),
             skill=None if run_scope.skill is None else workspace.skills.get(run_scope.skill.name),
             state=None,
@@ -271,14 +272,14 @@ class Conductor:
         self,
         scope: Scope,
         asked: Mapping[str, Any],
-        workspace: CompiledWorkspace,
+        toolset: Toolset,
         agent: CompiledAgent,
         used: Used,
         parent: RunScope | None,
     ) -> RunBudget:
-        fixed = [workspace.runtime.budgets.run, agent.spec.limits] if parent is None else [agent.spec.limits]
-        requested = Limits.model_validate(asked["limits"]) if asked.get("limits") else _NO_LIMITS
-        daily = workspace.runtime.budgets.tenant
+        fixed = toolset.limits_of(agent) if parent is None else agent.spec.limits
+        requested = Limits.model_validate(asked["limits"]) if asked.get("limits") else None
+        daily = toolset.workspace.runtime.budgets.tenant
         return await self._services.budgets.of(
             scope.tenant, fixed, requested, used, daily, parent.budget if parent else None
         )
@@ -290,7 +291,7 @@ class Conductor:
         if not isinstance(run_scope, RunScope):
             return run_scope
         try:
-            for step in self._steps:
+            for step in self._steps_of(run_scope):
                 await step(run_scope)
             ending = _completed(run_scope)
         except Parked:
@@ -308,6 +309,13 @@ class Conductor:
             return ending
         ok = ending[-1].type == request.RequestCompleted.type
         return [skill.SkillCompleted(skill=run_scope.skill.name, ok=ok), *ending]
+
+    def _steps_of(self, run_scope: RunScope) -> tuple[Step, ...]:
+        kept, agent = run_scope.toolset.steps, run_scope.agent
+        steps = kept.get(agent.name)
+        if steps is None:
+            steps = kept[agent.name] = steps_for(self._services, run_scope.toolset, agent)
+        return steps
 
 
 def _ended_by(error: Exception | CutOff, run: Run) -> list[Payload]:

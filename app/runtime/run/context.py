@@ -6,8 +6,8 @@ Leaves to others: model calls, tool calls, steps of the upstream, subagents, com
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import field, replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
 from app.core.suspend import Parked, Suspended
+from app.core.value import value
 from app.events.catalog import Payload, adapter
 from app.events.catalog.execution import CheckpointCreated, ContextCompacted
 from app.events.catalog.interrupt import InterruptRaised
@@ -70,7 +71,7 @@ JudgeArtifact = Callable[[str, Gate, str], Coroutine[Any, Any, Mapping[str, Any]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Brief:
     """What a backend gets to know of its run."""
 
@@ -88,7 +89,8 @@ class Brief:
     context_policy: ContextPolicy
     workspace: CompiledWorkspace
     definition: CompiledAgent
-    request: RequestView
+    request: Callable[[], RequestView]
+    """Makes the view of the request, which few backends look at."""
     submitted_by: str | None = None
     asks_nobody: bool = False
     """The conversation wants no approvals to be asked for."""
@@ -120,12 +122,8 @@ class RunContext:
     ) -> None:
         self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
         self._ask_agent, self._schemas = ask_agent, schemas
-        self._facts, self._steps = RecordedFacts(log), UpstreamSteps(log, tools, hooks)
         # Not a method of this object: the two would keep each other, and all of the run, until a garbage collection.
         self._commands = RunCommands(log, hooks, partial(_obey, models, tools, set_limits), models.guarded)
-        # A tool's questions are found by their call.
-        asked = [it for it in log.memo.interrupts if it["kind"] == "question" and it.get("callId") is None]
-        self._asked = Unused((it.get("key") or "", it) for it in asked)
         self._compactions, self.artifacts = 0, artifacts
         self.calls = CallsInFlight()
         self.left_state: Any = None
@@ -137,9 +135,29 @@ class RunContext:
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
         self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
         self.context_policy, self.state, self.memory = brief.context_policy, brief.state, brief.memory
-        self.workspace, self.definition, self.request = brief.workspace, brief.definition, brief.request
+        self.workspace, self.definition, self._view_request = brief.workspace, brief.definition, brief.request
         self.submitted_by, self.asks_nobody = brief.submitted_by, brief.asks_nobody
         self.mode, self.submitted_ms = brief.mode, brief.submitted_ms
+
+    # Made when a backend first needs them: many runs are one model call.
+
+    @cached_property
+    def request(self) -> RequestView:
+        return self._view_request()
+
+    @cached_property
+    def _facts(self) -> RecordedFacts:
+        return RecordedFacts(self._log)
+
+    @cached_property
+    def _steps(self) -> UpstreamSteps:
+        return UpstreamSteps(self._log, self._tools, self._hooks)
+
+    @cached_property
+    def _asked(self) -> Unused:
+        """A tool's questions are found by their call."""
+        asked = [it for it in self._log.memo.interrupts if it["kind"] == "question" and it.get("callId") is None]
+        return Unused((it.get("key") or "", it) for it in asked)
 
     @property
     def cancelled(self) -> bool:
@@ -148,7 +166,7 @@ class RunContext:
     @property
     def offered(self) -> frozenset[str]:
         """The tools that a model is shown."""
-        return frozenset(tool.name for tool in self._tools.offered())
+        return frozenset([tool.name for tool in self._tools.offered()])
 
     @property
     def tool_definitions(self) -> Mapping[str, ToolSpecView]:

@@ -10,7 +10,6 @@ from app.events.catalog import Payload, request, tool
 from app.events.envelope import Event
 from app.events.recorder import Scope
 from app.models.router import error_value
-from app.policy.contract import About
 from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.control import Control
 from app.runtime.run.inlined import stored_blobs
@@ -27,15 +26,6 @@ from app.runtime.run.undo_tools import undo_registry
 from app.tools.contract import CallScope, ToolRequest
 from app.tools.gateway import Gateway
 from app.views.run import Run
-
-
-def hooks_of(
-    services: RunServices, run_log: RunLog, toolset: Toolset, agent: str | None, family: Sequence[Event]
-) -> RunHooks:
-    scope = run_log.scope
-    about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
-    load = stored_blobs(services.reader, scope.tenant, scope.thread_id)
-    return RunHooks(toolset.hooks, run_log, about, family, load)
 
 
 class DirectRuns:
@@ -112,12 +102,11 @@ class DirectRuns:
         async def put(data: bytes, mime: str) -> dict[str, Any]:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
 
-        hooks = hooks_of(services, run_log, toolset, agent, family)
+        load = stored_blobs(services.reader, scope.tenant, scope.thread_id)
+        hooks = RunHooks(toolset.hooks, run_log, agent, family, load)
         artifacts = RunArtifacts(run_log, services.reader, services.files)
         hook = hooks.of_a_call if hooks.concern_tools else None
-        lent = ToolPorts(
-            put, stored_blobs(services.reader, scope.tenant, scope.thread_id), hook=hook, artifact=artifacts.of_a_tool
-        )
         grants = session_grants(services.reader, scope.tenant, scope.thread_id)
         approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
-        return ToolCalls(run_log, gateway, wanted, lent, approvals), run_log
+        lent = ToolPorts(put, load, approvals.approve, hook=hook, artifact=artifacts.of_a_tool)
+        return ToolCalls(run_log, gateway, wanted, lambda: lent), run_log

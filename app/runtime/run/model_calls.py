@@ -44,7 +44,7 @@ from app.runtime.run.parameters import RequestedParameters, requested_parameters
 from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.toolsets import Toolset
-from app.runtime.run.unused import Unused, not_recorded
+from app.runtime.run.unused import NOTHING_UNUSED, Unused, not_recorded
 from app.tools.contract import ToolDefinition, definition_hash
 from app.views.history import answer_parts, recorded_call
 from app.workspace.compiled import CompiledAgent
@@ -90,10 +90,12 @@ class ModelCalls:
         self._requested: RequestedParameters | None = None
         """None as long as the client wants nothing of its own."""
         self._choice: str | None = None
-        self._foreign = any("messagesHash" in answer for answer in log.memo.answers)
-        self._recorded = Unused(
-            (answer.get("messagesHash") or answer.get("requestHash") or "", answer) for answer in log.memo.answers
-        )
+        self._foreign, self._recorded = False, NOTHING_UNUSED
+        if answers := log.memo.answers:
+            self._foreign = any("messagesHash" in answer for answer in answers)
+            self._recorded = Unused(
+                (answer.get("messagesHash") or answer.get("requestHash") or "", answer) for answer in answers
+            )
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
@@ -251,6 +253,8 @@ class ModelCalls:
 
     def _plan(self, switched_to: str | None) -> ModelChoice:
         name = switched_to or self.model
+        if name is None and (known := self._toolset.plan_of(self._agent)) is not None:
+            return known
         chosen = self._agent.model_plan
         if name is not None and (switched_to is not None or chosen is None):
             chosen = ModelPlan(primary=name)
@@ -385,9 +389,9 @@ class ModelCalls:
             )
         if choice is not None:
             self._choice = None
-        if choice not in (*_ANY_TOOL, *(tool.name for tool in tools)):
+        if choice not in _ANY_TOOL and all(tool.name != choice for tool in tools):
             choice = None  # the tool is not offered here, and no provider takes the choice of one that it does not know
-        offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
+        offered = tuple([ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools]) if tools else ()
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
             reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)
@@ -395,7 +399,7 @@ class ModelCalls:
             messages = [_without_personal_data(message) for message in messages]
         load = await self._media.of(messages)
         return CompletionRequest(
-            messages=tuple(message_from_json(message, load) for message in messages),
+            messages=tuple([message_from_json(message, load) for message in messages]),
             tools=offered,
             tool_choice=choice if offered else None,
             parallel_tool_calls=parallel if offered else None,
@@ -449,7 +453,7 @@ def _recorded_judgement(payload: StoredPayload) -> JudgeAnswer:
 
 def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
     """What MCP servers said of the tools that a model is offered; None when none of them is theirs."""
-    pinned = sorted(definition_hash(tool) for tool in tools if tool.pin is not None)
+    pinned = sorted([definition_hash(tool) for tool in tools if tool.pin is not None]) if tools else ()
     return hashlib.sha256("".join(pinned).encode()).hexdigest() if pinned else None
 
 
@@ -484,7 +488,7 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
 
 
 def _answer(response: CompletionResponse) -> ModelAnswer:
-    calls = tuple(CallRequest(c.id, c.name, c.args, c.raw_args) for c in response.tool_calls)
+    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in response.tool_calls])
     message = response.as_message().to_json()
     return ModelAnswer(response.text, calls, message, response.message_id, tuple(message.get("parts", ())))
 

@@ -7,6 +7,7 @@ artifacts of a thread that have one name are versions of it. Leaves to the store
 import asyncio
 import hashlib
 from collections.abc import Collection
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,9 +35,11 @@ _RACES: Final = 5
 class RunArtifacts:
     def __init__(self, log: RunLog, reader: Reader, files: Path | None) -> None:
         self._log, self._reader, self._files = log, reader, files
-        self._recorded = Unused(
-            (content_hash(made["name"], made.get("mime"), made.get("sha256")), made) for made in log.memo.artifacts
-        )
+
+    @cached_property
+    def _recorded(self) -> Unused:
+        made = self._log.memo.artifacts
+        return Unused((content_hash(one["name"], one.get("mime"), one.get("sha256")), one) for one in made)
 
     async def create(
         self,

@@ -15,7 +15,7 @@ from app.policy.points import prompt_input, prompt_subject
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
-from app.runtime.run.unused import Unused, content_hash
+from app.runtime.run.unused import NOTHING_UNUSED, Unused, content_hash
 from app.views.history import steered
 
 _TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_parameters"})
@@ -29,9 +29,11 @@ GuardMessage = Callable[[Any, str], Awaitable[Any]]
 class RunCommands:
     def __init__(self, log: RunLog, hooks: RunHooks, obey: Obey, guarded: GuardMessage) -> None:
         self._log, self._hooks, self._obey, self._guarded = log, hooks, obey, guarded
-        steps = [step for step in log.memo.steps.values() if step["step"] == "commands"]
-        self._recorded = Unused((_place(step["key"]), step) for step in steps)
-        self._seen = {command["commandId"] for step in steps for command in step["result"]}
+        self._recorded, self._seen = NOTHING_UNUSED, set[str]()
+        if log.memo.steps:
+            steps = [step for step in log.memo.steps.values() if step["step"] == "commands"]
+            self._recorded = Unused((_place(step["key"]), step) for step in steps)
+            self._seen = {command["commandId"] for step in steps for command in step["result"]}
         self._keys = set(log.memo.steps)
         self._taken_up = -1
         """How many model calls there were when commands were last taken up."""
@@ -48,7 +50,8 @@ class RunCommands:
     async def at_number(self, number: int, *, fresh: bool) -> None:
         if self._taken_up != number:
             self._taken_up = number
-            await self._take_up(str(number), fresh=fresh)
+            if self._recorded or self._log.memo.commands or self._log.control.commands:
+                await self._take_up(str(number), fresh=fresh)
 
     async def at_key(self, key: str) -> None:
         await self._take_up(f"key-{content_hash(key)[:32]}", fresh=True)
@@ -102,8 +105,6 @@ class RunCommands:
 
     def _new(self) -> list[StoredPayload]:
         memo, control = self._log.memo, self._log.control
-        if not memo.commands and not control.commands:
-            return []
         # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
         since = control.commands if self._log.is_root else []
         fresh: dict[str, StoredPayload] = {}

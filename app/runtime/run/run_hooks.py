@@ -5,6 +5,7 @@ the policy room: who is asked and what is a decision; to the steps and the conte
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Final
 
 from app.core.decisions import Decision
@@ -22,19 +23,30 @@ _WITHIN_A_CALL: Final = frozenset({Point.PRE_TOOL_USE, Point.POST_TOOL_USE})
 
 
 class RunHooks:
-    def __init__(self, runner: HookRunner, log: RunLog, about: About, family: Iterable[Event], load: Load) -> None:
-        self._runner, self._log, self._about, self._load = runner, log, about, load
-        self._fired: dict[str, list[StoredPayload]] = {}
+    def __init__(self, runner: HookRunner, log: RunLog, agent: str | None, family: Iterable[Event], load: Load) -> None:
+        """`agent` is None for a tool that was asked for directly."""
+        self._runner, self._log, self._agent, self._family, self._load = runner, log, agent, family, load
         self.asked: set[Point] = set()
         """The points that this run has come by."""
-        for event in family:
-            if event.run_id == log.run_id and event.type == HookFired.type:
-                self._fired.setdefault(event.payload["key"], []).append(event.payload)
+
+    @cached_property
+    def _about(self) -> About:
+        scope = self._log.scope
+        return About(self._log.run_id, scope.thread_id, scope.tenant, self._agent)
+
+    @cached_property
+    def _fired(self) -> dict[str, list[StoredPayload]]:
+        """By key: what the log has of it."""
+        fired: dict[str, list[StoredPayload]] = {}
+        for event in self._family:
+            if event.run_id == self._log.run_id and event.type == HookFired.type:
+                fired.setdefault(event.payload["key"], []).append(event.payload)
+        return fired
 
     async def fire(self, point: Point, subject: JsonObject, key: str = "", call_id: str | None = None) -> Fired:
         """`key` distinguishes what is asked several times in a run."""
         self.asked.add(point)
-        if not self._runner.asks(point, subject, self._about):
+        if not self._runner.any_at(point) or not self._runner.asks(point, subject, self._about):
             return self._runner.unasked(point, subject)
         key = f"{point}:{key}" if key else str(point)
         recorded = self._recorded(point, subject, key)

@@ -80,11 +80,8 @@ class RunLog:
         self._clock, self._person_ms, self._over_time = clock, person_ms, over_time
         self._rerun_check = rerun_check
         self._root = root_run_id or scope.run_id
+        self.is_root = self._root == scope.run_id
         self._opening: list[Draft] = []
-
-    @property
-    def is_root(self) -> bool:
-        return self._root == self.run_id
 
     @property
     def strict(self) -> bool:
@@ -195,7 +192,8 @@ class RunLog:
 
     async def begin_step(self) -> None:
         """Before anything new: from the cancel on no step starts, and a paused run waits here."""
-        await self.settle()
+        if self.control.flushing is not None or self.control.held:
+            await self.settle()
         self.stop_if_cancelled()
         await self.pause_if_asked()
         over = self._over_time()
@@ -204,13 +202,16 @@ class RunLog:
 
     async def pause_if_asked(self) -> None:
         """Before a step, and once more before the run completes."""
-        if self.control.pausing is not None:
-            raise Suspended(self.control.pausing)
+        control = self.control
+        if control.pausing is not None:
+            raise Suspended(control.pausing)
+        if not control.commands and not control.known and not self.memo.commands:
+            return
         pause = self._open_pause()
         if pause is None:
-            self.control.settle_pauses()
+            control.settle_pauses()
         else:
-            self.control.pausing = interrupt_id = new_id("interrupt")
+            control.pausing = interrupt_id = new_id("interrupt")
             await self.settle()
             title = "The run was paused"
             arguments = {"commandId": pause}

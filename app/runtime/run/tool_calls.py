@@ -6,7 +6,7 @@ pass the same gate. Leaves to others: guard, repair, hooks, output (the tools ro
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from app.backends.contract import CallRequest, CallResult
@@ -22,13 +22,13 @@ from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.tool import ToolResulted
 from app.events.catalog.values import Effect
-from app.runtime.run.approvals import Approvals
 from app.runtime.run.call_ids import RunCallIds
 from app.runtime.run.cut_off_calls import CutOffCall, decided
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.run_guardrails import RunGuardrails
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
+    Approve,
     AskModel,
     CallScope,
     Hook,
@@ -58,6 +58,7 @@ class ToolPorts:
 
     put_blob: PutBlob
     load_blob: LoadBlob
+    approve: Approve
     hook: Hook | None = None
     ask_model: AskModel | None = None
     guardrails: RunGuardrails | None = None
@@ -70,15 +71,15 @@ class ToolCalls:
         log: RunLog,
         gateway: Gateway,
         scope: CallScope,
-        ports: ToolPorts,
-        approvals: Approvals,
+        lend: Callable[[], ToolPorts],
         *,
         parallel: bool = True,
         limit: int | None = None,
     ) -> None:
+        """`lend` is asked with the first call: many runs make none."""
         self._log, self._gateway, self._scope = log, gateway, scope
-        self._ports, self._approvals, self.parallel = ports, approvals, parallel
-        self.ids = RunCallIds(log.run_id)
+        self._lend, self.parallel = lend, parallel
+        self._offered: list[ToolDefinition] | None = None
         self.limit = limit
         """How many calls may be begun; None for any number."""
         self._begun = {*log.memo.intents, *log.memo.starts}
@@ -87,9 +88,21 @@ class ToolCalls:
         self.used: set[str] = set()
         """The tools whose output the run has seen, also of calls that failed."""
 
+    @cached_property
+    def _ports(self) -> ToolPorts:
+        return self._lend()
+
+    @cached_property
+    def ids(self) -> RunCallIds:
+        return RunCallIds(self._log.run_id)
+
     def offered(self, only: frozenset[str] | None = None) -> list[ToolDefinition]:
         """What a model may call now, by name."""
-        return self._defined(self._scope.offered if only is None else self._scope.offered & only)
+        if only is not None:
+            return self._defined(self._scope.offered & only)
+        if self._offered is None:
+            self._offered = self._defined(self._scope.offered)
+        return self._offered
 
     def known(self) -> list[ToolDefinition]:
         """What may be tried, also if the conversation denies it."""
@@ -176,7 +189,7 @@ class ToolCalls:
             put_blob=lent.put_blob,
             load_blob=lent.load_blob,
             hook=lent.hook,
-            approve=self._approvals.approve,
+            approve=lent.approve,
             ask_model=ask_model,
             guardrails=lent.guardrails,
             cancelled=self._log.control.cancelled,

@@ -11,13 +11,16 @@ from cachetools import LRUCache
 
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
+from app.models.negotiate import ModelChoice
 from app.models.plans import ModelPlans
 from app.policy.contract import Point
 from app.policy.guardrails.declared import RuleBook
 from app.policy.hooks import HookRunner
+from app.runtime.run.budgets import tightest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
+from app.workspace.specs.base import Limits
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
 BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
@@ -45,19 +48,39 @@ class Toolset:
     gateway: Gateway
     hooks: HookRunner
     guardrails: RuleBook = field(default_factory=RuleBook)
+    steps: dict[str, tuple[Callable[..., Awaitable[None]], ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """By agent: the steps of its runs that may have something to do, as the conductor found them."""
     _tools_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _plans_of: dict[str, ModelChoice] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _limits_of: dict[str, Limits] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def roles(self) -> Mapping[str, str]:
         return {role.name: role.prompt for role in self.workspace.roles.values()}
 
     def tools_of(self, agent: CompiledAgent) -> frozenset[str]:
-        """What an agent may call of the workspace: its tools and its subagents."""
+        """What an agent may call of the workspace besides its subagents, which a step of a workflow may take away."""
         found = self._tools_of.get(agent.name)
         if found is None:
             selected = self.gateway.registry.selected
             offered = (name for one in agent.mcp_selections for name in selected.get(one, ()))
-            found = self._tools_of[agent.name] = frozenset((*agent.tools, *agent.subagents, *offered))
+            found = self._tools_of[agent.name] = frozenset((*agent.tools, *offered))
+        return found
+
+    def plan_of(self, agent: CompiledAgent) -> ModelChoice | None:
+        """The models of an agent's own plan; None if it has none, or the workspace has no such model."""
+        found = self._plans_of.get(agent.name)
+        if found is None and agent.model_plan is not None and agent.model_plan.primary in self.workspace.models:
+            found = self._plans_of[agent.name] = self.plans.plan(agent.model_plan)
+        return found
+
+    def limits_of(self, agent: CompiledAgent) -> Limits:
+        """What a run of the agent may use, unless its request asks for less."""
+        found = self._limits_of.get(agent.name)
+        if found is None:
+            found = self._limits_of[agent.name] = tightest(self.workspace.runtime.budgets.run, agent.spec.limits)
         return found
 
     def gate(self, registry: Registry) -> Gateway:

@@ -7,7 +7,7 @@ to the memo: what was recorded; to whoever asks: what to do when nothing matches
 import hashlib
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
@@ -31,6 +31,10 @@ class Unused:
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
+
+
+NOTHING_UNUSED: Final = Unused(())
+"""Of a run that has recorded none of it, as nearly every run has not."""
 
 
 def content_hash(*parts: Any) -> str:

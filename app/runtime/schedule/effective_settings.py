@@ -19,28 +19,39 @@ DAY_MS: Final = 86_400_000
 class EffectiveSettings:
     def __init__(self, settings: Settings, workspace: CurrentWorkspace) -> None:
         self._settings, self._workspace = settings, workspace
+        # What is asked for at each run is worked out once for a workspace.
         self._seen: CompiledWorkspace | None = None
         self._queue = QueueLimits()
+        self._of_agent: dict[str, int | None] = {}
 
     def queue_limits(self) -> QueueLimits:
-        """Asked for at each run, so it is worked out once for a workspace."""
         current = self._workspace.current
         if current is not self._seen:
-            given, ceilings = current.runtime.concurrency, self._settings
-            self._queue = QueueLimits(
-                running=_at_most(given.runs, ceilings.max_concurrent_runs),
-                waiting=ceilings.max_queued_runs,
-                waiting_per_tenant=ceilings.max_queued_runs_per_tenant,
-                running_per_tenant=_least(given.per_tenant, ceilings.max_concurrent_runs_per_tenant),
-            )
-            self._seen = current
+            self._look_at(current)
         return self._queue
 
     def runs_of_agent(self, name: str) -> int | None:
         """How many runs of the agent may work at once; None for as many as there are places."""
         current = self._workspace.current
-        agent = current.acting(name)
-        return _least(None if agent is None else agent.spec.concurrency, current.runtime.concurrency.per_agent)
+        if current is not self._seen:
+            self._look_at(current)
+        if name in self._of_agent:
+            return self._of_agent[name]
+        agent, per_agent = current.acting(name), current.runtime.concurrency.per_agent
+        if agent is None:
+            return per_agent
+        limit = self._of_agent[name] = _least(agent.spec.concurrency, per_agent)
+        return limit
+
+    def _look_at(self, current: CompiledWorkspace) -> None:
+        given, ceilings = current.runtime.concurrency, self._settings
+        self._queue = QueueLimits(
+            running=_at_most(given.runs, ceilings.max_concurrent_runs),
+            waiting=ceilings.max_queued_runs,
+            waiting_per_tenant=ceilings.max_queued_runs_per_tenant,
+            running_per_tenant=_least(given.per_tenant, ceilings.max_concurrent_runs_per_tenant),
+        )
+        self._seen, self._of_agent = current, {}
 
     @property
     def queue_per_thread(self) -> int:
@@ -81,4 +92,6 @@ def _at_most(given: N | None, ceiling: N) -> N:
 
 
 def _least(given: int | None, ceiling: int | None) -> int | None:
-    return min((value for value in (given, ceiling) if value is not None), default=None)
+    if given is None or ceiling is None:
+        return ceiling if given is None else given
+    return min(given, ceiling)

@@ -6,7 +6,6 @@ Leaves to others: whose turn it is (the queue), leases, finding runs without an 
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -87,8 +86,8 @@ class Executor:
         self._recorder, self._reader, self._queue, self._code_changed = recorder, reader, queue, code_changed
         self._conduct_run = conduct
         self._held: dict[tuple[str, str], HeldRun] = {}
-        self._threads = Counter[tuple[str, str]]()
-        """The threads of the held runs."""
+        self._threads: dict[tuple[str, str], int] = {}
+        """The threads of the held runs, each with how many."""
         self._lines, self._projects = ThreadLines(), JobLines()
         self._backlog = backlog
         self._leases = RunLeases(leases, lease_seconds)
@@ -262,13 +261,15 @@ class Executor:
         task = asyncio.create_task(self._work(ref), name=f"run {ref.run_id}")
         requested = 0 if submission is None else 1
         self._held[ref.tenant, ref.run_id] = HeldRun(ref, task, requested_epoch=requested, submission=submission)
-        self._threads[ref.tenant, ref.thread_id] += 1
+        thread = ref.tenant, ref.thread_id
+        self._threads[thread] = self._threads.get(thread, 0) + 1
 
     def _begin(self) -> None:
         """Take up whatever may begin now."""
-        while not self.draining and self.may_begin() and (ref := self._queue.take()) is not None:
+        queue = self._queue
+        while queue.waiting and not self.draining and self.may_begin() and (ref := queue.take()) is not None:
             self._hold(ref)
-        if not self._queue.waiting:
+        if not queue.waiting:
             self._sweeper.queue_is_empty()
 
     def _take_up(self, found: Iterable[RunRef]) -> None:
@@ -285,9 +286,10 @@ class Executor:
         """The run's worker goes to the next; the next of its thread, and of its project's line, may try."""
         ref = held.ref
         del self._held[ref.tenant, ref.run_id]
-        self._threads[ref.tenant, ref.thread_id] -= 1
-        if not self._threads[ref.tenant, ref.thread_id]:
-            del self._threads[ref.tenant, ref.thread_id]
+        thread = ref.tenant, ref.thread_id
+        others = self._threads.pop(thread) - 1
+        if others:
+            self._threads[thread] = others
         self._queue.leave(ref, began=held.epoch > 0)
         self._no_longer_suspect(ref)
         if held.epoch or held.ended_before:

@@ -22,6 +22,7 @@ INTERACTIVE_IN_A_ROW: Final = 3
 BACKGROUND_SECONDS: Final = 15.0
 KEPT_FREE: Final = 8
 """One in so many places, at least one if there are two, is kept free of background runs."""
+_NOT_RUNNING: Final = "not running"  # compared by identity: an agent may be called the same
 
 
 @value(frozen=True, slots=True)
@@ -218,8 +219,10 @@ class FairQueue:
 
         One that has not begun, because it had ended or another server has it, does not count as a start of its kind."""
         agent = self._end(ref, began=began)
-        self._outside.discard(ref)
-        called = self._called.pop(ref, None)
+        # Looked at first: each of them hashes the run, and hardly ever has anything in it.
+        if self._outside:
+            self._outside.discard(ref)
+        called = self._called.pop(ref, None) if self._called else None
         if agent is not None:
             self._busy[agent] -= 1
             if not self._busy[agent]:
@@ -263,18 +266,20 @@ class FairQueue:
 
     def _end(self, ref: RunRef, *, began: bool) -> str | None:
         """Its agent, if it had entered one."""
-        if ref not in self._running:
+        agent = self._running.pop(ref, _NOT_RUNNING)
+        if agent is _NOT_RUNNING:
             return None
-        turn, line = self._turns.pop(ref, None), self._lines.get(ref.tenant)
+        turn, line = self._turns.pop(ref, None) if self._turns else None, self._lines.get(ref.tenant)
         if turn is not None and line is not None and not began:
             line.take_back(ref, *turn)
-        self._background.discard(ref)
+        if ref.background:
+            self._background.discard(ref)
         left = self._running_of[ref.tenant] - 1
         if left:
             self._running_of[ref.tenant] = left
         else:
             del self._running_of[ref.tenant]
-        return self._running.pop(ref)
+        return agent
 
     def _call_next(self, agent: str) -> None:
         aside = self._aside.get(agent)

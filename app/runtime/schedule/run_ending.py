@@ -3,7 +3,7 @@
 Leaves to the conductor: how the run ended. Leaves to the executor: entering a run again.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.core.clock import Clock
@@ -46,23 +46,29 @@ class RunEnding:
         control = held.control
         completes = ending[-1].type == request.RequestCompleted.type
         late = control.unanswered() if completes else []
-        if control.replays and any(command["commandId"] not in tried for command in late):
+        if late and control.replays and any(command["commandId"] not in tried for command in late):
             tried |= {command["commandId"] for command in late}
             await self._record_held(scope, await control.take_held())
             return False
-        retry = None if control.cancelled.is_set() else job_retry(run, ending[-1], self._clock.now_ms())
+        retry = None
+        if run.job is not None and not control.cancelled.is_set():
+            retry = job_retry(run, ending[-1], self._clock.now_ms())
         if retry is not None:
             # Not the end: another attempt follows, and only the last one has the last word.
             ending = [*ending[:-1], retry]
         elif isinstance(ending[-1], request.RequestCancelled | request.RequestFailed):
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children, last = await self._end_children(run, held), await control.take_held()
-        children += await self._left_open(scope, control.asked)
-        closing = ending if retry is not None else [*ending[:-1], *job_ended(run, ending[-1]), ending[-1]]
+        if control.asked:
+            children += await self._left_open(scope)
+        closing = ending
+        if run.job is not None and retry is None:
+            closing = [*ending[:-1], *job_ended(run, ending[-1]), ending[-1]]
         met: list[Condition] = [CommandsSeen(run.id, len(control.known)), *control.evaluations] if completes else []
         if not isinstance(ending[-1], request.RequestCancelled):
             met.append(NotCancelled(run.id))
-        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *closing, conditions=met)
+        said = too_late(late) if late else ()
+        answer = await self._recorder.record(scope, *last, *children, *said, *closing, conditions=met)
         if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
             await self._record_held(scope, last)
             control.note_stored(run.id, await self._commands_of(scope, run))
@@ -100,9 +106,9 @@ class RunEnding:
         types, after = [CommandInjected.type], run.first_seq - 1
         return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, _MAX_SEQ, COMMANDS_LIMIT)
 
-    async def _left_open(self, scope: Scope, asked: Collection[str]) -> list[PayloadEntry]:
+    async def _left_open(self, scope: Scope) -> list[PayloadEntry]:
         """What other branches of a workflow had asked when it came to its end."""
-        run = await self._reader.run(scope.tenant, scope.run_id or "") if asked else None
+        run = await self._reader.run(scope.tenant, scope.run_id or "")
         waiting = run.waiting_on if run is not None else ()
         return [PayloadEntry(InterruptExpired(interrupt_id=one), actor="system") for one in waiting]
 
@@ -111,5 +117,7 @@ class RunEnding:
         children = set(held.control.children)
         if run.started_at is not None:
             children |= set(await self._children.open_children(held.ref.tenant, run.thread_id, run.id))
+        if not children:
+            return []
         ended = request.RequestCancelled(reason="its parent ended")
         return [PayloadEntry(ended, run_id=child, actor="system") for child in sorted(children)]

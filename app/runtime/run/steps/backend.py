@@ -3,7 +3,7 @@
 Leaves to the context: what the backend may do; to the conductor: how a failure ends the run.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -22,7 +22,6 @@ from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.calls_in_flight import CallsInFlight
 from app.runtime.run.context import Brief, RunContext
-from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_artifacts import RunArtifacts
@@ -37,6 +36,7 @@ from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.views.history import user_message
+from app.views.run import Run
 from app.workspace.specs.base import Limits
 
 
@@ -121,29 +121,16 @@ def _handoff(run_scope: RunScope, context: RunContext) -> BuiltHandoff:
 def make_context(run_scope: RunScope) -> RunContext:
     agent, log, services = run_scope.agent, run_scope.log, run_scope.services
     gateway, allowed = _gateway(run_scope)
-    load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
     models = models_of(run_scope)
-    hooks, guardrails = run_scope.hooks, run_scope.guardrails
     artifacts = RunArtifacts(log, services.reader, services.files)
     wanted = ToolScope(log.run_id, allowed, log.scope.tenant, writes=run_scope.writes)
     # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
     scope = with_session_controls(wanted, run_scope.asked, run_scope.toolset.gateway.registry)
-    ports = ToolPorts(
-        partial(_put_blob, run_scope),
-        load,
-        hook=hooks.of_a_call if hooks.concern_tools else None,
-        ask_model=partial(_mend, models, gateway, scope.offered),
-        guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
-        artifact=artifacts.of_a_tool,
-    )
-    submitted_by = run_scope.family[0].actor if run_scope.family else None
-    grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
     tools = run_scope.tools = ToolCalls(
         log,
         gateway,
         scope,
-        ports,
-        Approvals(log, grants, who=agent.name, submitted_by=submitted_by),
+        partial(_lent, run_scope, models, gateway, scope.offered, artifacts),
         parallel=models.parallel,
         limit=run_scope.budget.tool_calls,
     )
@@ -160,32 +147,49 @@ def make_context(run_scope: RunScope) -> RunContext:
         partial(run_scope.ask_agent, run_scope),
         services.schemas,
         set_limits,
-        hooks,
+        run_scope.hooks,
         artifacts,
-        Voice(log, services.secrets, guardrails),
+        Voice(log, services.secrets, run_scope.guardrails),
         partial(before_finalize, run_scope) if agent.spec.memory else None,
         partial(run_scope.run_child, run_scope),
         partial(judge_artifact, run_scope),
     )
     gates = services.gates.of(run_scope.workspace, agent)
     run_scope.context, run_scope.models, run_scope.gates = context, models, gates
-    context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
+    if gates.blocking:
+        context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
     return context
+
+
+def _lent(
+    run_scope: RunScope, models: ModelCalls, gateway: Gateway, offered: frozenset[str], artifacts: RunArtifacts
+) -> ToolPorts:
+    log, hooks, guardrails = run_scope.log, run_scope.hooks, run_scope.guardrails
+    grants = session_grants(run_scope.services.reader, log.scope.tenant, log.scope.thread_id)
+    submitted_by = run_scope.family[0].actor if run_scope.family else None
+    return ToolPorts(
+        partial(_put_blob, run_scope),
+        run_scope.load,
+        Approvals(log, grants, who=run_scope.agent.name, submitted_by=submitted_by).approve,
+        hook=hooks.of_a_call if hooks.concern_tools else None,
+        ask_model=partial(_mend, models, gateway, offered),
+        guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
+        artifact=artifacts.of_a_tool,
+    )
 
 
 def models_of(run_scope: RunScope) -> ModelCalls:
     """The run's model calls, made when something first needs them: a rule about the input, or the backend."""
     if run_scope.models is None:
         log, services, asked = run_scope.log, run_scope.services, run_scope.asked
-        load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
         models = run_scope.models = ModelCalls(
             log,
             run_scope.agent,
             run_scope.toolset,
             services.router,
             run_scope.budget,
-            RunMedia(load),
-            load,
+            RunMedia(run_scope.load),
+            run_scope.load,
             services.secrets,
             run_scope.guardrails,
         )
@@ -200,18 +204,13 @@ def models_of(run_scope: RunScope) -> ModelCalls:
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
     agent, skill = run_scope.agent, run_scope.skill
     # Instructions and policy, then the skill; the conversation follows, and after it memory.
-    texts = [
-        agent.instructions,
-        run_scope.asked.get("instructions") or "",
-        *run_scope.policy,
-        skill.body if skill else "",
-    ]
+    texts = agent.instructions, run_scope.asked.get("instructions"), *run_scope.policy, skill.body if skill else ""
     return Brief(
         run_id=run_scope.run.id,
         thread_id=run_scope.run.thread_id,
         agent=agent.name,
         input=run_scope.given,
-        instructions="\n\n".join(text for text in texts if text),
+        instructions="\n\n".join(filter(None, texts)),
         history=run_scope.history,
         memory=run_scope.memory,
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
@@ -222,7 +221,7 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         context_policy=agent.spec.context_policy,
         workspace=run_scope.workspace,
         definition=agent,
-        request=_request(run_scope),
+        request=partial(_request, run_scope.run, run_scope.agent.name, run_scope.given, run_scope.asked),
         state=run_scope.state,
         submitted_by=run_scope.family[0].actor if run_scope.family else None,
         asks_nobody=run_scope.asked.get("approvalPolicy") == "never",
@@ -232,13 +231,12 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
     )
 
 
-def _request(run_scope: RunScope) -> RequestView:
-    asked, given, run = run_scope.asked, run_scope.given, run_scope.run
+def _request(run: Run, agent: str, given: Any, asked: Mapping[str, Any]) -> RequestView:
     parts = user_message(given).get("parts", ())
     return RequestView(
         run_id=run.id,
         thread_id=run.thread_id,
-        agent=run_scope.agent.name,
+        agent=agent,
         input=given,
         parts=tuple(parts),
         metadata=MappingProxyType(dict(asked.get("metadata") or {})),
@@ -254,14 +252,15 @@ def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
         # Its steps name what they run: no model chooses among agents as among tools.
         run_scope.own_tools = frozenset(agent.tools)
         return run_scope.toolset.gateway, run_scope.own_tools
-    allowed = run_scope.toolset.tools_of(agent)
+    allowed, subagents = run_scope.toolset.tools_of(agent), frozenset(agent.subagents)
     if run_scope.ceiling is not None:
         # Down the line of subagents nothing is added but what a parent expressly passes on.
-        allowed = (allowed & run_scope.ceiling) | frozenset(agent.subagents)
+        allowed &= run_scope.ceiling
+    allowed |= subagents
     if run_scope.skill is not None:
         # A skill only narrows; text never widens what an agent may use.
         allowed &= frozenset(run_scope.skill.allowed_tools)
-    run_scope.own_tools = allowed - frozenset(agent.subagents)
+    run_scope.own_tools = allowed - subagents
     declared = run_scope.asked.get("clientTools")
     if not declared and not agent.subagents:
         return run_scope.toolset.gateway, allowed

@@ -12,7 +12,7 @@ from app.memory.service import Learned
 from app.policy.gates import AgentGates, ScoredBy
 from app.workspace.compiled import CompiledAgent, CompiledMemory, CompiledWorkspace
 
-_NO_GATES: Final = AgentGates()
+NO_GATES: Final = AgentGates()
 
 
 class GateCatalog(Protocol):
@@ -55,7 +55,7 @@ class Memory(Protocol):
 
 class NoGates:
     def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
-        return _NO_GATES
+        return NO_GATES
 
     def evaluators(self, workspace: CompiledWorkspace) -> Mapping[str, ScoredBy]:
         return {}

@@ -22,12 +22,13 @@ from app.runtime.ports import BlobStore
 from app.runtime.run.budgets import BudgetAccounts, RunBudget
 from app.runtime.run.child_request import Branch, ChildRequest
 from app.runtime.run.context import RunContext
+from app.runtime.run.inlined import Load
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
 from app.runtime.run.run_memory import RunMemories, RunMemory
-from app.runtime.run.steps.ports import GateCatalog, Memory, NoGates, NoMemory
+from app.runtime.run.steps.ports import NO_GATES, GateCatalog, Memory, NoGates, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
@@ -75,6 +76,8 @@ class RunScope:
     ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
     run_child: Callable[["RunScope", ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
+    load: Load
+    """Reads what left a payload of its thread for a blob."""
     former: Callable[["RunScope", str], Coroutine[Any, Any, "RunScope | Failure"]]
     """The same run with the agent of a former workspace, by its digest."""
     guardrails: RunGuardrails | None = None
@@ -111,7 +114,7 @@ class RunScope:
     tools: ToolCalls | None = None
     context: RunContext | None = None
     models: ModelCalls | None = None
-    gates: AgentGates = field(default_factory=AgentGates)
+    gates: AgentGates = NO_GATES
     own_tools: frozenset[str] = frozenset()
     """The workspace's tools that this run may use, after its skill and its parents."""
     output: Output | None = None

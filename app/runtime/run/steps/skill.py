@@ -28,7 +28,10 @@ async def choose_skill(run_scope: RunScope) -> None:
             raise StepFailed(Failure("WORKSPACE_GONE", "The skill with which the run started no longer exists."))
         run_scope.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
         return
-    text, named = text_of(run_scope.given), run_scope.asked.get("skill")
+    named = run_scope.asked.get("skill")
+    if named is None and not run_scope.agent.skills:
+        return
+    text = text_of(run_scope.given)
     if named is not None:
         # The step of a workflow names it.
         skill, trigger = named, STEP

@@ -21,7 +21,7 @@ from typing import Any
 import asyncpg
 import uvloop
 
-from app.core.ids import new_event_id, new_id
+from app.core.ids import new_id
 from app.core.settings import Settings
 from app.events.catalog.execution import StepCompleted
 from app.events.catalog.request import RequestQueued
@@ -91,7 +91,7 @@ def raw_append(raw: RawWriter, base: int, payload: bytes) -> Callable[[int, int]
     run_id = new_id("run")
 
     async def append(number: int, n: int) -> None:
-        await raw.append((base + number, n + 1, new_event_id(), run_id, n + 1, StepCompleted.type, "system", at, None,
+        await raw.append((base + number, n + 1, new_id("event"), run_id, n + 1, StepCompleted.type, "system", at, None,
                           payload, b"\0" * 32, b"\1" * 32))  # fmt: skip
 
     return append

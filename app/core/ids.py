@@ -50,8 +50,3 @@ DELIVERY: Final = _PREFIX["delivery"]
 
 def new_id(kind: Kind) -> str:
     return _PREFIX[kind] + uuid_utils.uuid7().hex
-
-
-def new_event_id() -> str:
-    """Same as `new_id("event")`, without the lookup: every append makes one."""
-    return "evt_" + uuid_utils.uuid7().hex

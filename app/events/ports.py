@@ -5,11 +5,12 @@ fails, nothing of the command is appended and the answer names who won. The stor
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from uuid_utils import uuid7
+
 from app.core.errors import Failure, HoldfastError
-from app.core.ids import new_event_id
 from app.core.keys import ApiKey
 from app.core.value import value
 from app.events.envelope import Event
@@ -54,28 +55,58 @@ class StorageBroken(StoreError):
         super().__init__("STORAGE_BROKEN", "syncing data to the disk failed")
 
 
-@dataclass(slots=True)
 class Draft:
-    """An event before it has a place in the log."""
+    """An event before it has a place in the log; written out for the reason that `Event` is."""
 
-    type: str
-    payload: dict[str, Any]
-    run_id: str | None = None
-    actor: str = "system"
-    parent_id: str | None = None
-    at: int = 0
-    id: str = field(default_factory=new_event_id)
-    blobs: "tuple[BlobDraft, ...]" = ()
-    encoded: bytes = b""
-    """The canonical payload, as the recorder checked it."""
-    checked: bool = False
-    """Redacted and validated: set by the recorder alone."""
-    screened: bool = False
-    """Looked through for secrets, with what is around it."""
-    apart: tuple[str, ...] = ()
-    """Fields that leave the payload for a blob, however small they are."""
-    prevalidated: bool = False
-    """Of a catalog payload that was checked as it was built, or that a typed builder made."""
+    __slots__ = (
+        "actor",
+        "apart",
+        "at",
+        "blobs",
+        "checked",
+        "encoded",
+        "id",
+        "parent_id",
+        "payload",
+        "prevalidated",
+        "run_id",
+        "screened",
+        "type",
+    )
+
+    def __init__(
+        self,
+        type: str,
+        payload: dict[str, Any],
+        run_id: str | None = None,
+        actor: str = "system",
+        parent_id: str | None = None,
+        screened: bool = False,
+        prevalidated: bool = False,
+        blobs: "tuple[BlobDraft, ...]" = (),
+        apart: tuple[str, ...] = (),
+        at: int = 0,
+        encoded: bytes = b"",
+    ) -> None:
+        self.id = "evt_" + uuid7().hex
+        """As `new_id` makes them: every append makes one."""
+        self.type = type
+        self.payload = payload
+        self.run_id = run_id
+        self.actor = actor
+        self.parent_id = parent_id
+        self.screened = screened
+        """Looked through for secrets, with what is around it."""
+        self.prevalidated = prevalidated
+        """Of a catalog payload that was checked as it was built, or that a typed builder made."""
+        self.blobs = blobs
+        self.apart = apart
+        """Fields that leave the payload for a blob, however small they are."""
+        self.at = at
+        self.encoded = encoded
+        """The canonical payload, as the recorder checked it."""
+        self.checked = False
+        """Redacted and validated: set by the recorder alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from app.core.errors import Failure
 from app.core.schemas import Issue, SchemaRegistry, Validator
 from app.core.value import value
 from app.events.catalog import EVENTS, Payload, adapter, log, policy, request, schema_id
+from app.events.catalog.base import BuiltPayload
 from app.events.catalog.values import IssueValue
 from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
 
@@ -231,15 +232,9 @@ class Recorder:
 
 def _draft(scope: Scope, entry: Payload | PayloadEntry) -> Draft:
     if isinstance(entry, Payload):
+        document = entry.document if isinstance(entry, BuiltPayload) else entry.to_json()
         run_id = None if entry.of_thread else scope.run_id
-        return Draft(
-            entry.type,
-            entry.to_json(),
-            run_id,
-            scope.actor,
-            screened=entry.screened,
-            prevalidated=entry.prevalidated,
-        )
+        return Draft(entry.type, document, run_id, scope.actor, None, entry.screened, entry.prevalidated)
     payload = entry.payload
     return Draft(
         payload.type,

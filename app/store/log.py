@@ -288,9 +288,21 @@ class Log:
 
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         disturbed = self._disturbed(tx.turn)
-        plain = plain_heads(commands, self._hot, disturbed)
-        if plain is not None:
-            return await self._write_plain(tx, commands, plain), plain
+        heads = plain_heads(commands, self._hot, disturbed)
+        if heads is not None:
+            answers, accepted = await append_plain(tx, commands, heads)
+        else:
+            heads, answers, accepted = await self._append_any(tx, commands, disturbed)
+        outbox = self.outbox
+        if outbox is not None and outbox.wanted and (rows := outbox.rows([events for _, _, events in accepted])):
+            await tx.many(PUT_UNREAD, rows)
+            self._noted = True
+        return answers, heads
+
+    async def _append_any(
+        self, tx: Tx, commands: Sequence[Command], disturbed: int | None
+    ) -> tuple[Heads, list[Answer], list[materialize.Accepted]]:
+        """Decides and writes a batch that is not plain; the heads are ready for the next batch then."""
         needs = Needs.of(commands)
         heads = await load_heads(tx, needs, self._hot, disturbed)
         keys = await load_keys(tx, needs, self._clock.now_ms()) if needs.keys else {}
@@ -306,26 +318,10 @@ class Log:
                 accepted.append((head, command, answer.events))
         if accepted:
             await materialize.write(tx, accepted, heads.values())
-            outbox = self.outbox
-            if outbox is not None and outbox.wanted:
-                await self._note_for_consumers(tx, outbox, accepted)
         # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
         for head in heads.values():
             head.settle(tx.turn or 0)
-        return answers, heads
-
-    async def _write_plain(self, tx: Tx, commands: Sequence[Command], heads: Heads) -> list[Answer]:
-        answers, accepted = await append_plain(tx, commands, heads)
-        outbox = self.outbox
-        if outbox is not None and outbox.wanted:
-            await self._note_for_consumers(tx, outbox, accepted)
-        return answers
-
-    async def _note_for_consumers(self, tx: Tx, outbox: OutboxTable, accepted: Sequence[materialize.Accepted]) -> None:
-        rows = outbox.rows([events for _, _, events in accepted])
-        if rows:
-            await tx.many(PUT_UNREAD, rows)
-            self._noted = True
+        return heads, answers, accepted
 
     def _disturbed(self, turn: int | None) -> int | None:
         """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""

@@ -97,8 +97,9 @@ def _sizes(count: int) -> tuple[int, ...]:
 class _SqliteTx:
     """Its methods are coroutines that never suspend: the work around them runs on this very thread."""
 
-    def __init__(self, connection: sqlite3.Connection, turn: int | None = None) -> None:
-        self._connection = connection
+    def __init__(self, cursor: sqlite3.Cursor, turn: int | None = None) -> None:
+        """One cursor for all of its statements: the connection would make one for each."""
+        self._cursor = cursor
         self.turn = turn
 
     async def rows(self, sql: Sql, *params: Any) -> list[Row]:
@@ -107,7 +108,7 @@ class _SqliteTx:
                 json.dumps(list(value)).decode() if index in sql.sqlite_lists else value
                 for index, value in enumerate(params)
             )
-        found = self._connection.execute(sql.sqlite, params).fetchall()
+        found = self._cursor.execute(sql.sqlite, params).fetchall()
         return found if sql.content is None else [self._with_content(sql.content, row) for row in found]
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
@@ -117,7 +118,7 @@ class _SqliteTx:
         """A value that the statement left out because it is large, in its place; the row's last column names it."""
         *values, place = row
         if values[content.index] is None:
-            with self._connection.blobopen(content.table, content.column, place, readonly=True) as stored:
+            with self._cursor.connection.blobopen(content.table, content.column, place, readonly=True) as stored:
                 values[content.index] = stored.read()
         return tuple(values)
 
@@ -126,13 +127,13 @@ class _SqliteTx:
         values = tuple(len(data) if index == content.index else value for index, value in enumerate(row))
         size = f"?{content.index + 1}"
         statement = f"{sql.sqlite.replace(size, f'zeroblob({size})')} RETURNING rowid"
-        for (place,) in self._connection.execute(statement, values).fetchall():  # none where it is stored already
-            with self._connection.blobopen(content.table, content.column, place) as stored:
+        for (place,) in self._cursor.execute(statement, values).fetchall():  # none where it is stored already
+            with self._cursor.connection.blobopen(content.table, content.column, place) as stored:
                 stored.write(data)
 
     def _many(self, sql: Sql, rows: Sequence[Row]) -> None:
         if len(rows) == 1 and sql.content is None:
-            self._connection.execute(sql.sqlite, rows[0])
+            self._cursor.execute(sql.sqlite, rows[0])
             return
         if (content := sql.content) is not None:
             for row in rows:
@@ -140,15 +141,15 @@ class _SqliteTx:
                     self._insert_large(sql, content, row)
             rows = [row for row in rows if len(row[content.index]) <= LARGE_BYTES]
         if sql.sqlite_bulk is None:
-            self._connection.executemany(sql.sqlite, rows)
+            self._cursor.executemany(sql.sqlite, rows)
             return
         for statement, params in _pieces(sql, rows):
-            self._connection.execute(statement, params)
+            self._cursor.execute(statement, params)
 
     async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
         found: list[Row] = []
         for statement, params in _pieces(sql, rows):
-            found += self._connection.execute(statement, params).fetchall()
+            found += self._cursor.execute(statement, params).fetchall()
         return found
 
     async def append(
@@ -343,13 +344,14 @@ class SqliteDatabase:
 
 
 def _transact(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]], turn: int) -> T:
-    connection.execute("BEGIN IMMEDIATE")
+    cursor = connection.cursor()
+    cursor.execute("BEGIN IMMEDIATE")
     try:
-        result = _run_to_end(work(_SqliteTx(connection, turn)))
-        connection.execute("COMMIT")
+        result = _run_to_end(work(_SqliteTx(cursor, turn)))
+        cursor.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            cursor.execute("ROLLBACK")
         raise
     return result
 
@@ -364,12 +366,13 @@ def _checkpoint(connection: sqlite3.Connection) -> None:
 
 
 def _read(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
-    connection.execute("BEGIN")
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
     try:
-        return _run_to_end(work(_SqliteTx(connection)))
+        return _run_to_end(work(_SqliteTx(cursor)))
     finally:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            cursor.execute("ROLLBACK")
 
 
 async def _ping(tx: Tx) -> None:

@@ -68,7 +68,7 @@ class Rows:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         for table in (log.events, log.deltas):
             self.connection.execute(str(CreateTable(table).compile(dialect=dialect())))
-        self.tx: Tx = _SqliteTx(self.connection)
+        self.tx: Tx = _SqliteTx(self.connection.cursor())
         self.bases: Bases = {}
         self.wide: list[Row] = []
         self.tight: list[Row] = []

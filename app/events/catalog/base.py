@@ -52,11 +52,11 @@ class Payload:
 class BuiltPayload(Payload):
     """A payload that is JSON from the start, for a tenth of a model's price. A subclass names the fields."""
 
-    __slots__ = ("_document",)
-    _document: dict[str, Any]
+    __slots__ = ("document",)
+    document: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        return self._document
+        return self.document
 
 
 class UncheckedPayload(BuiltPayload):
@@ -66,7 +66,7 @@ class UncheckedPayload(BuiltPayload):
     prevalidated: ClassVar[bool] = False
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self._document = document
+        self.document = document
 
 
 class EventModel(Value, Payload):

@@ -36,7 +36,7 @@ class BuiltDelta(BuiltPayload):
             signal["toolId"] = tool_id
         if call_id is not None:
             signal["callId"] = call_id
-        self._document = {"event": signal}
+        self.document = {"event": signal}
 
 
 class ScreenedDelta(BuiltDelta):
@@ -56,7 +56,7 @@ class BuiltHandoff(BuiltPayload):
         signal: JsonObject = {"adapter": adapter, "phase": HANDOFF, "tools": tools, "subagents": subagents}
         if model_ref is not None:
             signal["modelRef"] = model_ref
-        self._document = {"event": signal}
+        self.document = {"event": signal}
 
 
 class BuiltModelNegotiated(BuiltPayload):
@@ -72,14 +72,14 @@ class BuiltModelNegotiated(BuiltPayload):
         provider: str | None,
     ) -> None:
         """`candidates` are models, each with what it lacks."""
-        self._document = {
+        self.document = {
             "required": list(required),
             "candidates": [{"model": name, "lacks": list(lacks)} for name, lacks in candidates],
         }
         if model is not None:
-            self._document["model"] = model
+            self.document["model"] = model
         if provider is not None:
-            self._document["provider"] = provider
+            self.document["provider"] = provider
 
 
 class BuiltModelRequested(BuiltPayload):
@@ -101,7 +101,7 @@ class BuiltModelRequested(BuiltPayload):
         tools: list[str] | None = None,
         notes: list[str] | None = None,
     ) -> None:
-        self._document = {
+        self.document = {
             "messageId": message_id,
             "model": model,
             "provider": provider,
@@ -112,11 +112,11 @@ class BuiltModelRequested(BuiltPayload):
             "messageCount": message_count,
         }
         if messages is not None:
-            self._document["messages"] = messages
+            self.document["messages"] = messages
         if tools is not None:
-            self._document["tools"] = tools
+            self.document["tools"] = tools
         if notes is not None:
-            self._document["notes"] = notes
+            self.document["notes"] = notes
 
 
 class BuiltModelCompleted(BuiltPayload):
@@ -146,7 +146,7 @@ class BuiltModelCompleted(BuiltPayload):
         media: tuple[BlobDraft, ...] = (),
     ) -> None:
         self.media = media
-        document = self._document = {
+        document = self.document = {
             "messageId": message_id,
             "model": model,
             "provider": provider,
@@ -175,7 +175,7 @@ class BuiltRequestStarted(BuiltPayload):
     type = request.RequestStarted.type
 
     def __init__(self, *, executor: str, epoch: int) -> None:
-        self._document = {"executor": executor, "epoch": epoch}
+        self.document = {"executor": executor, "epoch": epoch}
 
 
 class BuiltRequestCompleted(BuiltPayload):
@@ -185,9 +185,9 @@ class BuiltRequestCompleted(BuiltPayload):
     type = request.RequestCompleted.type
 
     def __init__(self, *, output: str, message_id: str | None) -> None:
-        self._document = {"output": output}
+        self.document = {"output": output}
         if message_id is not None:
-            self._document["messageId"] = message_id
+            self.document["messageId"] = message_id
 
 
 class BuiltThreadCreated(BuiltPayload):
@@ -199,4 +199,4 @@ class BuiltThreadCreated(BuiltPayload):
 
     def __init__(self) -> None:
         document: dict[str, Any] = {"metadata": {}, "labels": {}, "owner": "user"}
-        self._document = document
+        self.document = document

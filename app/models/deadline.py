@@ -21,13 +21,13 @@ class Ended(Exception):
         self.failure = failure
 
 
-class Deadline:
+class Deadline(Ending):
     def __init__(self, cancelled: CancelSignal | None = None, soonest: float | None = None) -> None:
         """`soonest` is the least of the seconds that will be given, if that is known: then the first look is at that
         time, and no timer has to be set again for what is expected later."""
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._soonest = soonest
-        self._scope = Ending()
         self._cancelled = cancelled
         self._timer: asyncio.TimerHandle | None = None
         self._since: float | None = None
@@ -59,7 +59,7 @@ class Deadline:
         self._since = self._loop.time()
 
     def __enter__(self) -> Self:
-        self._scope.__enter__()
+        super().__enter__()
         if self._cancelled is not None:
             self._cancelled.subscribe(self._cancel)
         return self
@@ -72,7 +72,7 @@ class Deadline:
         if self._cancelled is not None:
             self._cancelled.forget(self._cancel)
         try:
-            self._scope.__exit__(kind, error, trace)
+            super().__exit__(kind, error, trace)
         except TimeoutError:
             assert self._failure is not None
             raise Ended(self._failure) from None
@@ -102,4 +102,4 @@ class Deadline:
     def _end(self, failure: Failure) -> None:
         if self._failure is None:
             self._failure = failure
-            self._scope.end()
+            self.end()

@@ -143,6 +143,8 @@ class CallPieces:
         return ToolCallDelta(index, known[0], known[1], text)
 
     def complete(self) -> list[ToolCall]:
+        if not self._calls:
+            return []
         calls = [
             parsed_call(ids[0], ids[1], "".join(self._pieces[index])) for index, ids in sorted(self._calls.items())
         ]

@@ -6,7 +6,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from pydantic.alias_generators import to_camel
@@ -48,7 +48,7 @@ _camel = cache(to_camel)
 _RECALLED = "[recalled memory]"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AttemptServices:
     """What all calls share."""
 

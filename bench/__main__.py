@@ -27,6 +27,8 @@ QUICK: dict[str, list[str]] = {
     "guardrails": ["--quick"],
     "runs": ["--quick"],
     "edge": ["--quick"],
+    "overload": ["--quick"],
+    "resident": ["--runs", "2000"],
     "fanout": ["--sockets", "500", "--runs", "1"],
     "large": ["--quick"],
     "media": [],
@@ -56,9 +58,13 @@ GOALS: dict[str, tuple[str, float]] = {
     "start again.readySeconds": ("<", 1.0),
     "start again.idleMb": ("<", 120.0),
     "edge burst.ratio": (">=", 0.3),
+    "edge burst.peakMb.ours": ("<=", 120.0),
     "edge pace5.ratio": (">=", 0.6),
     "edge firstToken.laterMs": ("<=", 3.0),
     "edge lagMs.ours.p99": ("<", 25.0),
+    "resident residentMb": ("<", 140.0),
+    "overload fourTimes.firstTokenLaterMs.p95": ("<", 1200.0),
+    "overload fourTimes.moreMb": ("<", 64.0),
 }
 """What was promised, by benchmark and figure."""
 

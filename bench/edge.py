@@ -2,8 +2,8 @@
 
 The server has one core to itself, the load and the fake model have the other. Everything is stored with
 `synchronous=FULL`. Each figure is a ratio to `bench.lean_proxy` from the same run, in turns, because absolute figures
-of a shared machine mean little. Next to it is the CPU of a run by package: the process's time over the runs, split by
-a profile (`py-spy`) of the same load.
+of a shared machine mean little. Next to it are the peak of each server's memory and the CPU of a run by package: the
+process's time over the runs, split by a profile (`py-spy`) of the same load.
 """
 
 import argparse
@@ -153,8 +153,9 @@ def workspace(folder: Path, port: int) -> Path:
 
 
 @contextlib.contextmanager
-def servers(folder: Path, against: Path | None) -> Iterator[dict[str, "tuple[int, int]"]]:
-    """Name to (port, pid) of the server, of the lean proxy and of the other checkout, all on the first core."""
+def servers(folder: Path, against: Path | None, runs: int = 512) -> Iterator[dict[str, "tuple[int, int]"]]:
+    """Name to (port, pid) of the server, of the lean proxy and of the other checkout, all on the first core. Each
+    server executes so many runs at once."""
     processes: list[subprocess.Popen[str]] = []
     try:
         processes.append(model := started(1, "-m", "bench.edge", "--upstream"))
@@ -168,7 +169,7 @@ def servers(folder: Path, against: Path | None) -> Iterator[dict[str, "tuple[int
                 "HOLDFAST_WORKSPACE": space,
                 "HOLDFAST_LOG_LEVEL": "error",
                 "HOLDFAST_DATA_DIR": str(folder / f"data-{name}"),
-                "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
+                "HOLDFAST_MAX_CONCURRENT_RUNS": str(runs),
                 "HOLDFAST_RATE_PER_KEY": "0",
             }
             command = ("-m", "app.main", "serve", "--port", "0")
@@ -232,6 +233,22 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+class Peak:
+    """The most memory that a process has had since this was made, where the system says it."""
+
+    def __init__(self, pid: int) -> None:
+        self._status = Path(f"/proc/{pid}/status")
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+    @property
+    def mb(self) -> float:
+        try:
+            return round(int(self._status.read_text().split("VmHWM:")[1].split()[0]) / 1024, 1)
+        except OSError:
+            return float("nan")
+
+
 async def profiled(server: tuple[int, int], load: Load, keep: Path | None) -> dict[str, Any]:
     """Milliseconds of CPU a run, by the innermost room of ours on the stack."""
     with tempfile.TemporaryDirectory() as folder:
@@ -271,6 +288,7 @@ def room_of(stack: str) -> str:
 async def compare(both: dict[str, tuple[int, int]], load: Load, rounds: int) -> dict[str, Any]:
     rates: dict[str, list[float]] = {name: [] for name in both}
     cpu: dict[str, list[float]] = {name: [] for name in both}
+    peaks = {name: Peak(pid) for name, (_, pid) in both.items()}
     for _ in range(rounds):
         for name in rates:
             made = await measure(both[name], load)
@@ -285,6 +303,7 @@ async def compare(both: dict[str, tuple[int, int]], load: Load, rounds: int) -> 
         # What the ratio is when both have the core to themselves and nothing else holds them back.
         "cpuRatio": round(statistics.median(cpu["lean"]) / statistics.median(cpu["ours"]), 3),
         "rounds": [round(ratio, 3) for ratio in ratios],
+        "peakMb": {name: peak.mb for name, peak in peaks.items()},
         **against(cpu),
     }
 
@@ -380,6 +399,7 @@ async def fan_out(quick: bool) -> dict[str, Any]:
 def goals(result: dict[str, Any]) -> dict[str, bool]:
     made: dict[str, bool] = {}
     if "burst" in result:
+        made["burst.peakMb.ours <= 120"] = result["burst"]["peakMb"]["ours"] <= 120
         made["burst.ratio >= 0.5"] = result["burst"]["ratio"] >= 0.5
     if "pace5" in result:
         made["pace5.ratio >= 0.75"] = result["pace5"]["ratio"] >= 0.75

@@ -7,7 +7,6 @@ Leaves to others: the messages that come before all of them (instructions, skill
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
@@ -50,7 +49,7 @@ class Window:
         return (*self.earlier, *self.own)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Split:
     """What a summary is to replace, and what stays as it is before and after the request."""
 

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledWorkflow
 from app.workspace.flow_graph import FlowGraph
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Visit:
     """The n-th time that a node runs; counted from 1."""
 
@@ -28,7 +29,7 @@ class Visit:
         return f"{self.node}.{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeRecord:
     """How a visit ended, as it is recorded."""
 

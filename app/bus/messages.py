@@ -4,12 +4,13 @@ A message says only where to look. Anything that is not one of these is counted 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 
 from app.bus.contract import MAX_MESSAGE_BYTES
+from app.core.value import value
 
 ANNOUNCES: Final = 1
 """Among the events is one that every listener of the tenant is offered."""
@@ -32,7 +33,7 @@ class ThreadNews(NamedTuple):
     flags: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class News:
     """On the subject of a tenant."""
 
@@ -40,7 +41,7 @@ class News:
     threads: tuple[ThreadNews, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Hello:
     """Sent regularly by every server. Heard by its sender, it proves that the bus works."""
 
@@ -51,7 +52,7 @@ class Hello:
     """Whoever hears it says hello as well: the sender has just come."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NewsWish:
     """Whether somebody at the sender waits for news of threads that others work on. Versions that do not know this
     message never say that nobody does."""
@@ -60,14 +61,14 @@ class NewsWish:
     waits: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkOffer:
     """There are runs that any server may take."""
 
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunCommand:
     """To a run's owner: a cancel or another command is stored that the run has not seen."""
 
@@ -76,27 +77,27 @@ class RunCommand:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class KeyRevocation:
     sender: str
     key_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkspaceChange:
     """Another workspace is in force."""
 
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ExtensionsChange:
     """The sender was asked to load its extensions again, and did: each server loads its own."""
 
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RateUse:
     """Requests that callers made at the sender since it last said so."""
 

@@ -7,12 +7,13 @@ Large modules are imported only when a command runs, so that `--help` and shell 
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
+
+from app.core.value import value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +41,7 @@ _UNBOUNDED: Final = 1_000_000
 _DEFAULTS: Final = {"as_json": False, "quiet": False}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CommandSession:
     """A connected command. Results are written to standard output, everything else to standard error."""
 

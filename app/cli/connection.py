@@ -7,20 +7,20 @@ command that needs a server starts one in its own process, on a free loopback po
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 from app.cli.client import Client, open_client
 from app.core.errors import HoldfastError
 from app.core.settings import Settings
+from app.core.value import value
 from app.wiring.upkeep import running_server
 
 URL_VARIABLE: Final = "HOLDFAST_URL"
 KEY_VARIABLE: Final = "HOLDFAST_API_KEY"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ServerTarget:
     """The server to use; `url` is None if none is running."""
 

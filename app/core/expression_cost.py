@@ -7,10 +7,11 @@ does, and patterns are literal and small.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import re2
+
+from app.core.value import value
 
 MAX_PATTERN_SIZE: Final = 1_000
 """Instructions of a compiled pattern; matching costs at most this for each character."""
@@ -39,7 +40,7 @@ MAX_MATCHING_WORK: Final = 64 * 1024 * 1024  # characters times the size of the 
 _USE: Final = re.compile(r"[(+\[]|==|!=|[<>]|\bin\b")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Work:
     """What the loops of a source may cost, as far as its text shows; where that is unclear, the costlier reading."""
 
@@ -68,7 +69,7 @@ class Work:
         return self.keeps and (on_nodes > MAX_KEPT_NODES or on_text > MAX_KEPT_TEXT)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Allowance:
     """How many values and characters an expression may work through."""
 

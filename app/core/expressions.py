@@ -7,7 +7,7 @@ The one module that knows the CEL library. A result that is not a bool, an error
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -15,6 +15,7 @@ from cel_expr_python import cel
 
 from app.core.errors import Failure
 from app.core.expression_cost import Allowance, allowance
+from app.core.value import value
 
 VariableType = Literal["map", "list", "string", "int", "bool", "any"]
 
@@ -62,7 +63,7 @@ _TYPES: Final[dict[VariableType, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ExpressionProblem:
     """Why a source is not a valid expression, and where in it (both counted from 1)."""
 
@@ -71,7 +72,7 @@ class ExpressionProblem:
     column: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Expression:
     source: str
     variables: frozenset[str]
@@ -94,7 +95,7 @@ class Expression:
         return Failure("EXPRESSION_FAILED", "The expression returned an error instead of true or false.")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NumberExpression:
     """An expression whose value is a number, such as a grade."""
 

@@ -5,7 +5,6 @@ Leaves to others: storing keys (the store), granting and revoking them (the runt
 
 import re
 import secrets
-from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from app.core.access import scopes_of
 from app.core.clock import iso
 from app.core.principal import Principal
+from app.core.value import value
 
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{32,256}")
 
@@ -36,7 +36,7 @@ def digest_of(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ApiKey:
     id: str
     tenant: str

@@ -1,14 +1,15 @@
 """Who asks: an identity, its tenant, its roles and scopes. A value; authentication makes it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from app.core.access import SCOPES
+from app.core.value import value
 
 DEFAULT_TENANT: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Principal:
     id: str
     tenant: str = DEFAULT_TENANT

@@ -5,7 +5,6 @@ against the jsonschema package. Leaves to others: where a value comes from and w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.resources import shipped
 from app.core.schema_bounds import BACKTRACK_LIMIT, REGEX_BYTES, Bounds, bounds_of
+from app.core.value import value
 
 # The folders of `schemas/` whose files are registered under their file name; editors use the others.
 REGISTERED: Final = ("contracts", "events", "hooks")
@@ -53,7 +53,7 @@ class SchemaTooComplex(SchemaInvalid):
     """A schema that is refused because checking values against it could cost too much."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Issue:
     """One violation: where, and what was expected. Never the offending value."""
 

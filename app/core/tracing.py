@@ -7,11 +7,12 @@ propagator) and exporting spans (`protocols.telemetry`).
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from types import TracebackType
 from typing import Final, Self
+
+from app.core.value import value
 
 PARENT: Final = "traceparent"
 STATE: Final = "tracestate"
@@ -59,7 +60,7 @@ def call_key(run_id: str, call_id: str) -> str:
     return f"{run_id}/{call_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Trace:
     """The place of a run in a trace: its `traceparent` without the last two fields, flags, and state."""
 

@@ -5,11 +5,11 @@ changed. Nobody answers questions of such a run: one that waits for a person is 
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.core.value import value
 from app.evals.cases import Case
 from app.events.catalog import interrupt, request
 from app.events.follow import FellBehind, follow
@@ -31,7 +31,7 @@ _PAUSE_SECONDS: Final = 1.0
 _STOPS: Final = request.TERMINAL | {interrupt.InterruptRaised.type}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Plan:
     evaluation_id: str
     agent: str

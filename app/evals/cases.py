@@ -1,13 +1,14 @@
 """A case of a dataset: an input, what is expected and where it came from; and the spelling of cases as JSON lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 
 MAX_CASES: Final = 20_000
 MAX_BYTES: Final = 32 * 1024 * 1024
@@ -18,7 +19,7 @@ MAX_ID: Final = 200
 _FIELDS: Final = frozenset({"id", "input", "expected", "output", "metadata", "source"})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Case:
     id: str
     input: Any

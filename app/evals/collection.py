@@ -5,11 +5,12 @@ checked against. Leaves to others: storing the dataset.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.clock import iso
 from app.core.errors import Failure
+from app.core.value import value
 from app.evals.cases import MAX_CASES, Case, case_of
 from app.events.blobs import restored, stored_blobs
 from app.views.judgement import FEEDBACK, GATE, RunJudgement
@@ -24,7 +25,7 @@ _PAGE: Final = 500
 Redact = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ScoreRange:
     """Of a gate's verdict or of feedback, by its name or label; None takes any."""
 
@@ -38,7 +39,7 @@ class ScoreRange:
         return bool(found) and found[-1].score is not None and self.at_least <= found[-1].score <= self.at_most
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CollectQuery:
     agent: str | None = None
     status: str | None = "completed"

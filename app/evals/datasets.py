@@ -5,7 +5,6 @@ version of a name is the next number; two at once cannot both get it. Leaves to 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal
 
@@ -13,6 +12,7 @@ from cachetools import LRUCache
 
 from app.core.clock import iso
 from app.core.errors import Failure
+from app.core.value import value
 from app.evals.cases import MAX_BYTES, Case, cases_of, from_lines, to_lines
 from app.events.catalog.evaluation import DatasetCreated
 from app.events.envelope import Event
@@ -31,7 +31,7 @@ _KEPT: Final = 8
 """Versions whose cases are kept in memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class DatasetVersion:
     name: str
     version: int

@@ -19,6 +19,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.principal import Principal
+from app.core.value import value
 from app.evals.case_runs import EVAL_LABEL, CaseRuns, Plan
 from app.evals.cases import Case
 from app.evals.datasets import Datasets, DatasetVersion
@@ -52,7 +53,7 @@ _ROUTE: Final = "evals"
 log = structlog.get_logger("holdfast.evals")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EvaluationRequest:
     dataset: str
     agent: str

@@ -4,12 +4,12 @@ The facts are events of the run's thread that name the run; the run itself stays
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.core.value import value
 from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.verdicts import record_verdicts, recorded
@@ -30,7 +30,7 @@ _FEEDBACK_ROUTE: Final = "feedback"
 _SEEN: Final = "IDEMPOTENCY_KEY_SEEN"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Feedback:
     score: float
     label: str | None = None

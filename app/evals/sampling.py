@@ -6,17 +6,17 @@ value of it gets its share of the sample, rounded so that no share is off by one
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 from app.evals.cases import Case
 
 DEFAULT_SIZE: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Stratum:
     value: Any
     """What the cases of it have in the field; None for those that have none."""
@@ -24,7 +24,7 @@ class Stratum:
     taken: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Sample:
     cases: list[Case]
     of: int

@@ -6,13 +6,14 @@ reason, which is part of the chain (`gaps`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from app.core.value import value
 from app.events.envelope import GENESIS, Event
 from app.events.gaps import Gap, Gaps, NumberGap
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Head:
     """Where a chain ends: enough to notice later that it was cut off."""
 
@@ -22,7 +23,7 @@ class Head:
     """Deltas before it that retention dropped."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Broken:
     """The first `seq` that does not fit, and why."""
 

@@ -6,12 +6,12 @@ events that are still there. What explains a gap comes later in the log than the
 end. Leaves to others: the hashes of the events themselves (`chain`).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ValidationError
 
 from app.core import json
+from app.core.value import value
 from app.events.catalog import model
 from app.events.catalog.log import DroppedRange, LogCompacted
 from app.events.envelope import Event
@@ -19,7 +19,7 @@ from app.events.envelope import Event
 _READ: Final = frozenset({model.ModelRequested.type, model.ModelCompleted.type, LogCompacted.type})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Gap:
     first: int
     last: int
@@ -27,7 +27,7 @@ class Gap:
     head_hash: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NumberGap:
     """Numbers of a run that no event has; `seq` is that of the event after them."""
 

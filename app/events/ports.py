@@ -109,7 +109,7 @@ class Draft:
         """Redacted and validated: set by the recorder alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BlobDraft:
     """Content that leaves its payload because it is large; stored in the same transaction as its event."""
 
@@ -136,40 +136,40 @@ class ThreadIsNew:
     """The thread does not exist yet, and never did (a tombstone counts)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadAccepts:
     """The thread exists and is neither closed nor deleted. With `create`, it may also be new."""
 
     create: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadHasRoom:
     """Fewer than `limit` root runs of the thread are active; `limit=1` means free."""
 
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadIdleSince:
     """The thread has had no event after this time, in milliseconds."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunNotTerminal:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunUnclaimed:
     """The run is queued or waiting: no executor works on it."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunAtWork:
     """The run is running: an executor works on it, or did until it died."""
 
@@ -205,12 +205,12 @@ class NotCancelled:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class InterruptOpen:
     interrupt_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class KeyUnused:
     """Stores the Idempotency-Key with the command; a used key is refused and names the run it stands for."""
 
@@ -250,14 +250,14 @@ class ProjectTurn:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ApiKeyStored:
     """Stores an API key with the command, so that a key and the word of it are one commit."""
 
     key: ApiKey
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ApiKeyRevoked:
     """Revokes an API key with the command; refused unless the tenant has it and it still counts."""
 
@@ -265,21 +265,21 @@ class ApiKeyRevoked:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EvaluationDue:
     """Notes with the end of a run that its shadow gates are still to judge it, so that no crash forgets them."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EvaluationDone:
     """Takes that note away with the verdicts; refused when it is gone, because the verdicts are stored already."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WebhookStored:
     """Stores a webhook with the command, or deletes it (no `state`). Its secrets are sealed, and in no event."""
 
@@ -291,7 +291,7 @@ class WebhookStored:
     """One that is there already is left as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PushStored:
     """Stores where an A2A client wants notifications of a run, sealed, or deletes it (None). It is in no event."""
 
@@ -301,7 +301,7 @@ class PushStored:
     sealed: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpGrantStored:
     """Stores a tenant's grant for an MCP server with the command, sealed, or deletes it (None). It is in no event."""
 
@@ -309,7 +309,7 @@ class McpGrantStored:
     sealed: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ScheduleStored:
     """Changes where a schedule stands with the command that says so. One that exists is not created again."""
 
@@ -322,14 +322,14 @@ class ScheduleStored:
     """How its runs are submitted besides, as JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BlobShared:
     """Makes the thread another one that needs a stored blob, without a copy of its content."""
 
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class DropDeltas:
     """Removes stored events with the command that commits to them. Refused when others were removed meanwhile."""
 
@@ -339,7 +339,7 @@ class DropDeltas:
     """The thread's `compacted` when they were chosen."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MemoryIs:
     """The memory record has one of these statuses; with none given, it does not exist yet."""
 
@@ -347,7 +347,7 @@ class MemoryIs:
     statuses: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MemoryIndexed:
     """Enters a memory record into the search index with the command."""
 
@@ -360,7 +360,7 @@ class MemoryIndexed:
     """Equal for records of which only the newest is in force."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MemoryUnindexed:
     """Takes memory records out of the search index with the command. With `erase`, also deletes their content and
     every blob that repeats it."""
@@ -417,7 +417,7 @@ class Appended:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Refused:
     """A condition did not hold. `winner` is who or what stands in the way: a run, an interrupt, an owner."""
 

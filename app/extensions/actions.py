@@ -7,7 +7,6 @@ whether it is allowed.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 from app.core import json
 from app.core.clock import Clock
 from app.core.principal import Principal
+from app.core.value import value
 from app.events.catalog.thread import TranscriptUpserted
 from app.events.envelope import Event
 from app.events.ports import KeyUnused
@@ -45,7 +45,7 @@ class ExtensionPrincipal(Principal):
         return f"extension:{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ActionResult:
     status: str
     """performed; already_resolved, not_eligible, conflict; failed, forbidden, invalid."""
@@ -53,7 +53,7 @@ class ActionResult:
     job: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ActionScope:
     """Who acts, where, and what is open to it."""
 
@@ -67,7 +67,7 @@ class ActionScope:
     """Whether an agent's answer asked for it, and not a handler."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ActionRequest:
     """What was asked for, and for whom."""
 

@@ -9,11 +9,11 @@ import inspect
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from app.core import json
+from app.core.value import value
 from app.extensions import guest
 from app.extensions.manifest import ExtensionFolder, ExtensionInvalid
 from app.outside import process
@@ -31,7 +31,7 @@ _LIMITS: Final = ProcessLimits(
 _GUEST: Final = Path(guest.__file__)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class HandlerSpec:
     event_type: str
     priority: int

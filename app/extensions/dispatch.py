@@ -5,12 +5,12 @@ or the following. Leaves to `code`: isolation and time. Leaves to `actions`: wha
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from app.core.clock import iso
+from app.core.value import value
 from app.events.catalog.extension import ExtensionHandled, ExtensionOutcome
 from app.events.envelope import Event
 from app.events.recorder import Recorder, Scope
@@ -28,7 +28,7 @@ MAX_RESULTS: Final = 32
 log = structlog.get_logger("holdfast.extensions")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ExtensionSet:
     """The extensions in use, and since when."""
 

@@ -6,12 +6,12 @@ runs. Leaves to `registry`: which set is in use.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoints
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
+from app.core.value import value
 from app.events.catalog import EVENTS
 from app.events.catalog.adapter import AdapterEvent
 from app.extensions.code import ExtensionCode, HandlerSpec, SandboxedCode, TrustedCode
@@ -30,7 +30,7 @@ OFFERED: Final = frozenset(
 """What an extension can hear: every type of the catalog but deltas, and what extensions themselves did."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Extension:
     found: ExtensionFolder
     code: ExtensionCode
@@ -55,14 +55,14 @@ class Extension:
         return declared is not None and ("*" in declared.actions or action in declared.actions)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TrustPolicy:
     mode: TrustMode = "warn"
     digests: frozenset[str] = frozenset()
     """Of extensions that run in the server: their code is as the operator saw it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Loaded:
     extensions: tuple[Extension, ...] = ()
     errors: tuple[ExtensionInvalid, ...] = ()

@@ -3,7 +3,7 @@
 Leaves to `loader`: where folders are, what the code asks for, and whether it is trusted.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.core import json
+from app.core.value import value
 
 MANIFEST: Final = "extension.manifest.json"
 ENTRY: Final = "events.py"
@@ -64,7 +65,7 @@ class ExtensionInvalid(Exception):
         self.extension, self.code, self.message = extension, code, message
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ExtensionFolder:
     """What was found on the disk."""
 

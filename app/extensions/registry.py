@@ -5,7 +5,6 @@ Leaves to others: what an extension is (`loader`), what it does with events (`di
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from app.core.clock import Clock
 from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT, Principal
+from app.core.value import value
 from app.events.catalog.extension import ExtensionsReloaded
 from app.events.recorder import Recorder
 from app.extensions.actions import ExtensionActions
@@ -28,7 +28,7 @@ log = structlog.get_logger("holdfast.extensions")
 _FIRST: Final = ExtensionSet(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reload:
     """What became of a reload."""
 

@@ -3,10 +3,10 @@
 Decide, then act: values only. Leaves to `governance`: recording it.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.memory.contract import MemoryCandidate
 from app.workspace.compiled import CompiledMemory
 
@@ -16,7 +16,7 @@ MAX_RECORD: Final = 4_000
 """Characters of a record."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CandidateRuling:
     ruling: Ruling
     reason: str

@@ -5,7 +5,7 @@ thread (the run's steps).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
@@ -13,6 +13,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Failure, HoldfastError
+from app.core.value import value
 from app.events.recorder import Recorder
 from app.memory.candidates import offered
 from app.memory.contract import (
@@ -50,7 +51,7 @@ _PUT_AT_ONCE: Final = 100
 log = structlog.get_logger("holdfast.memory")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Learned:
     """What a run offered to one memory."""
 

@@ -7,10 +7,10 @@ a proposed SKILL.md that a person accepts. Leaves to others: reading the runs, r
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from app.core.value import value
 from app.memory.terms import terms
 
 LEAST_RUNS: Final = 3
@@ -25,7 +25,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompletedRun:
     """What the fold looks at."""
 
@@ -36,7 +36,7 @@ class CompletedRun:
     """Called with success, in order; one that is called several times in a row counts once."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SkillCandidate:
     id: str
     agent: str

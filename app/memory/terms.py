@@ -8,6 +8,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
+from functools import cache
 from hashlib import sha256
 from typing import Final
 
@@ -24,11 +25,15 @@ _PAIRED: Final = (
     "\u1100-\u11ff\uac00-\ud7af"  # Hangul
 )
 _HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_RUNS: Final = re.compile(rf"[{_PAIRED}{_HAN}]+|[^\W_{_PAIRED}{_HAN}]+(?:['\u2019][^\W_{_PAIRED}{_HAN}]+)*")
-_STARTS_PAIRED: Final = re.compile(rf"[{_PAIRED}{_HAN}]")
-_IS_HAN: Final = re.compile(rf"[{_HAN}]")
+_RUNS: Final = rf"[{_PAIRED}{_HAN}]+|[^\W_{_PAIRED}{_HAN}]+(?:['\u2019][^\W_{_PAIRED}{_HAN}]+)*"
+_STARTS_PAIRED: Final = rf"[{_PAIRED}{_HAN}]"
+_IS_HAN: Final = rf"[{_HAN}]"
 _APOSTROPHES: Final = str.maketrans("", "", "'\u2019")
 _MARK: Final = "M"
+
+_pattern = cache(re.compile)
+"""Compiled when first used: tables of so many characters take several milliseconds of a start, and most servers never
+search."""
 
 
 def folded(text: str) -> str:
@@ -37,19 +42,19 @@ def folded(text: str) -> str:
     if text.isascii():
         return text
     # Combining marks are no letters to the pattern below, and would split words; composed letters keep theirs.
-    apart = (char for char in text if unicodedata.category(char)[0] != _MARK or _STARTS_PAIRED.match(char))
+    apart = (char for char in text if unicodedata.category(char)[0] != _MARK or _pattern(_STARTS_PAIRED).match(char))
     return "".join(apart)
 
 
 def has_terms(text: str) -> bool:
-    return _RUNS.search(folded(text)) is not None
+    return _pattern(_RUNS).search(folded(text)) is not None
 
 
 def terms(text: str) -> Counter[str]:
     """Each term with how often it occurs."""
     found: Counter[str] = Counter()
-    for run in _RUNS.findall(folded(text)):
-        if _STARTS_PAIRED.match(run):
+    for run in _pattern(_RUNS).findall(folded(text)):
+        if _pattern(_STARTS_PAIRED).match(run):
             _pair(run, found)
         else:
             found[run.translate(_APOSTROPHES)[:_MAX_TERM]] += 1
@@ -64,13 +69,13 @@ def _pair(run: str, found: Counter[str]) -> None:
         return
     for first, second in itertools.pairwise(run):
         found[first + second] += 1
-        if _IS_HAN.match(first):
+        if _pattern(_IS_HAN).match(first):
             found[first] += 1  # a single character is a word of its own
-    if _IS_HAN.match(run[-1]):
+    if _pattern(_IS_HAN).match(run[-1]):
         found[run[-1]] += 1
 
 
 def fingerprint(text: str) -> str:
     """Equal for texts that differ only in case, width, punctuation and spaces. Kept in the index alone, which forgets
     it with the record: a hash of a short text could be guessed."""
-    return sha256("\x00".join(_RUNS.findall(folded(text))).encode()).hexdigest()
+    return sha256("\x00".join(_pattern(_RUNS).findall(folded(text))).encode()).hexdigest()

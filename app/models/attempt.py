@@ -6,7 +6,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -50,7 +50,7 @@ _ABANDONED: Final = Failure("MODEL_CANCELLED", "The call was abandoned.")
 _RECALLED = "[recalled memory]"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AttemptServices:
     """What all calls share."""
 

@@ -5,10 +5,10 @@ For calls that are no completions; those wait within their own deadline (`attemp
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.models.config import ModelConfig
 from app.models.limits import Limiter, Slot
 from app.models.shared_limits import SharedLimits, SharedSlot
@@ -17,7 +17,7 @@ WAIT_SECONDS: Final = 30.0
 """How long a call may wait for its place, or as long as the Model's `timeouts.totalSeconds` if that is less."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CallPlace:
     slot: Slot
     shared: SharedLimits | None

@@ -9,7 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -18,6 +18,7 @@ from cachetools import LRUCache
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import value
 from app.models.call_places import CallPlaces
 from app.models.completion import TokenUsage
 from app.models.config import ModelConfig
@@ -45,7 +46,7 @@ _WORD: Final = re.compile(r"\w+")
 _NOTHING: Final = TokenUsage()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EmbeddingDialect:
     """How one kind of provider is asked for embeddings, and how it answers."""
 
@@ -97,7 +98,7 @@ DIALECTS: Final[Mapping[str, EmbeddingDialect]] = {
 """By provider. `scripted` needs no server."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Embedded:
     """One vector per text, in order, and what making them has used. With a failure there are no vectors, but earlier
     requests may have been made."""

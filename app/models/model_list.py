@@ -4,11 +4,12 @@ Data only. Leaves to others: sending it (`holdfast check --connect`).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from app.core.value import value
 
-@dataclass(frozen=True, slots=True)
+
+@value(frozen=True, slots=True)
 class ModelList:
     default_url: str
     path: str

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.events.catalog.builders import BuiltModelNegotiated
 from app.models.capabilities import MEDIA, needed, strictly_needed
 from app.models.completion import CompletionRequest
@@ -21,7 +22,7 @@ _NUMBER: Final = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{0,4}))?")
 _STAGES: Final = {"alpha": 0, "beta": 1, "": 2}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ProtocolConstraints:
     min_api_version: str | None = None
     """Of the provider's interface, e.g. `2023-06-01`; a model that declares none does not qualify."""
@@ -32,7 +33,7 @@ class ProtocolConstraints:
 _MEDIA: Final = frozenset(f"{way}.{medium}" for way in ("input", "output") for medium in MEDIA)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ModelChoice:
     """Who is asked first, who stands in, and what all of them must be able to do."""
 

@@ -6,11 +6,11 @@ with another model left, it goes there instead. Leaves to `router`: recording a 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.value import value
 from app.models.config import ModelConfig
 from app.models.reliability import Health, Random, backoff
 
@@ -20,7 +20,7 @@ WaitsFor = Literal["backoff", "breaker", "retry_budget"]
 _NOT_ASKED: Final = frozenset({"PROVIDER_CIRCUIT_OPEN", "MODEL_QUEUE_FULL"})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Wait:
     seconds: float
     waits_for: WaitsFor

@@ -4,10 +4,12 @@ Pure decisions on hosts and addresses. Leaves to `http`: resolving, connecting, 
 """
 
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from yarl import URL
+
+from app.core.value import value
 
 # Everything in the IANA registries of special-purpose addresses that is not "globally reachable", and what they
 # list as globally reachable but no server lives there (anycast relays, AS112 sinks, documentation). Python's own
@@ -58,7 +60,7 @@ _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # all that IANA has 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AddressPolicy:
     """What one request may reach. Entries are `host` or `host:port`; `*.example.org` covers subdomains."""
 

@@ -13,11 +13,11 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from app.core.errors import Failure
+from app.core.value import value
 
 DEFAULT_MAX_BYTES: Final = 8 * 1024 * 1024
 
@@ -34,7 +34,7 @@ class _OpenHow(ctypes.Structure):
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Written:
     path: str
     hash: str

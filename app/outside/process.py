@@ -14,13 +14,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
 from app.core import json
 from app.core.errors import HoldfastError
+from app.core.value import value
 
 CANCEL_GRACE: Final = 10.0  # seconds, as promised for a cancelled tool
 TIMEOUT_GRACE: Final = 1.0  # a program that used up its time gets only as long as a clean exit takes
@@ -59,7 +60,7 @@ class ProcessError(HoldfastError):
     """The program could not be started."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ProcessLimits:
     wall_seconds: float = 30.0
     cpu_seconds: int = 20
@@ -73,7 +74,7 @@ class ProcessLimits:
     disk_files: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Program:
     argv: Sequence[str]
     cwd: Path
@@ -95,7 +96,7 @@ class Program:
     """Refuse to run where a wall is missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Finished:
     status: int
     """Exit status; 128 + n when a signal n ended it."""
@@ -107,7 +108,7 @@ class Finished:
     """It was ended because it wrote more, or more files, than its limits say."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SandboxStatus:
     """Which walls a program has on this machine."""
 

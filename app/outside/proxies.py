@@ -1,12 +1,12 @@
 """The operator's HTTP proxies, as the usual variables name them. Leaves to `routes`: which hosts may use one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 
 from yarl import URL
 
 from app.core.errors import HoldfastError
+from app.core.value import value
 from app.outside.addresses import normal_host
 
 
@@ -17,7 +17,7 @@ class ProxyInvalid(HoldfastError):
         super().__init__("SETTINGS_INVALID", f"{name} is not an http or https URL of a proxy")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class OutgoingProxies:
     """One proxy for each scheme of a request's URL, and the hosts that are reached without any."""
 

@@ -6,13 +6,13 @@ here, so their verdicts are the same. Leaves to others: what follows from a verd
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal
 
 from app.core import json
 from app.core.clock import Clock
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.catalog.policy import GateEvaluated
 from app.policy.evaluator import REASON_LENGTH, AskJudge, Evaluator, NotEvaluated, Score, valid
 from app.views.run_record import RunRecord
@@ -26,7 +26,7 @@ INVALID: Final = "EVALUATOR_INVALID"
 _SHARES: Final = 2**64
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ScoredBy:
     """A declared evaluator, ready to be asked. `digest` changes whenever its document or its code does."""
 
@@ -36,7 +36,7 @@ class ScoredBy:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GateRule:
     """One gate of an agent."""
 
@@ -64,7 +64,7 @@ class GateRule:
         return drawn < self.spec.sample * _SHARES
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentGates:
     blocking: tuple[GateRule, ...] = ()
     shadow: tuple[GateRule, ...] = ()
@@ -73,7 +73,7 @@ class AgentGates:
         return self.blocking if mode == "blocking" else self.shadow
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Evaluation:
     """What an evaluator made of a run: a score, or why there is none."""
 
@@ -83,7 +83,7 @@ class Evaluation:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Verdict:
     rule: GateRule
     evaluation: Evaluation

@@ -8,7 +8,6 @@ an event to be recorded by whoever asked, all of one firing together, so that a 
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal
 
@@ -37,7 +36,7 @@ class Fired:
     entries: tuple[PayloadEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _HookAnswer:
     """One handler's decision, with the violation that made it one if it is a denial for nonsense."""
 

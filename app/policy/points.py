@@ -18,12 +18,12 @@ Subjects are JSON: a command gets them on stdin. Leaves to others: who is asked,
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
 from app.core.decisions import ALLOW, Decision, Deny
 from app.core.json import JsonObject
+from app.core.value import value
 from app.policy.contract import Point
 
 Advance = Callable[[JsonObject, JsonObject], JsonObject]
@@ -43,7 +43,7 @@ def _no_objection(subject: JsonObject, changes: JsonObject) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Rules:
     schema: str | None
     """What a transform's output must be; None where nothing can be changed."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from app.core.clock import Clock
 from app.core.json import JsonObject
 from app.core.metrics import Metrics
 from app.core.settings import Settings
+from app.core.value import value
 from app.evals.services import EvalServices
 from app.events.hub import EventSource
 from app.events.recorder import Recorder
@@ -64,7 +64,7 @@ class Standby(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ServerContext:
     service: RunClient
     lifecycle: RunLifecycle

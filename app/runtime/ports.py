@@ -1,11 +1,12 @@
 """What the runtime asks of the store: leases kept alive, and the runs that nobody works on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from app.core.value import value
 
-@dataclass(frozen=True, slots=True)
+
+@value(frozen=True, slots=True)
 class LastLease:
     """Who had a run last, and what became of that."""
 
@@ -33,7 +34,7 @@ class Leases(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class DaySpent:
     """What a tenant has used of a day; None while nobody has begun to count it. Costs in billionths of a dollar."""
 

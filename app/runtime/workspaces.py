@@ -6,7 +6,7 @@ change keeps the old one and says so. Recording and announcing either is left to
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
+from app.core.value import value
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.runtime.installed import installed_code
 from app.runtime.ports import WorkspaceArchive
@@ -37,7 +38,7 @@ MAX_OLD_WORKSPACES: Final = 8  # versions still in use at once; older ones are c
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkspaceStatus:
     """What `/api/workspace` shows. `rejected` are the mistakes of the files as they are now, if any."""
 

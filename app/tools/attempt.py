@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
+from app.core.value import value
 from app.events.catalog.tool import Finding, Repair
 from app.tools.contract import CallScope, Ports, ToolOutcome, ToolRequest
 from app.tools.registry import Registered, Registry
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GatewayServices:
     """What all calls share."""
 
@@ -51,7 +51,7 @@ class Turn:
         self._left.set()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ToolAttempt:
     call: ToolRequest
     scope: CallScope
@@ -87,7 +87,7 @@ class ToolAttempt:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Returned:
     outcome: ToolOutcome
     whole: Json = None

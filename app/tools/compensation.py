@@ -5,12 +5,13 @@ which order they are taken back (the runtime), and whether a call may be made (t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.catalog.artifact import UNDO_TOOL
 from app.tools.contract import (
     Condition,
@@ -28,7 +29,7 @@ _REDACTED: Final = b"[REDACTED:"
 _MISSING: Final = "UNDO_VALUES_MISSING"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ToolCompensation:
     """By another tool of the workspace, whose arguments come from the call and its result."""
 
@@ -56,7 +57,7 @@ class ToolCompensation:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FunctionCompensation:
     """By a Python function of the workspace, which must do nothing when it is called again with the same key."""
 
@@ -80,7 +81,7 @@ class FunctionCompensation:
         return _FunctionTool(undo_definition(definition, schema, ("arguments",)), self.function)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _FunctionTool:
     definition: ToolDefinition
     function: Callable[..., Any]
@@ -113,7 +114,7 @@ def undo_definition(definition: ToolDefinition, schema: JsonObject, call: tuple[
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _ApprovalOfCall:
     """The rule of the tool whose call is taken back, asked about the arguments of that call."""
 

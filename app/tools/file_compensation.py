@@ -4,12 +4,12 @@ The former content is a blob of the thread, stored before the write. Leaves to `
 """
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.catalog.artifact import UNDO_TOOL
 from app.outside.files import Rooted, Written, hash_of, tenant_folder
 from app.tools.compensation import undo_definition
@@ -28,7 +28,7 @@ _SCHEMA: Final[JsonObject] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FileCompensation:
     data: Path
 
@@ -66,7 +66,7 @@ class FileCompensation:
         return _RestoreFile(undo_definition(definition, _SCHEMA), self.data)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _RestoreFile:
     definition: ToolDefinition
     data: Path

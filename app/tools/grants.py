@@ -3,17 +3,18 @@
 Leaves to others: how a grant is obtained and renewed (`kinds.mcp_oauth`), and the table.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final, Protocol
 
 from app.core import json
 from app.core.signing import Signer
+from app.core.value import value
 
 RENEWAL_MS: Final = 15_000
 """How long one server may take to renew a grant before another one tries."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpGrant:
     """Tokens, and what is needed to renew them."""
 

@@ -6,7 +6,6 @@ without a working guard is not registered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.schema_bounds import Bounds
 from app.core.schemas import PATTERN_OPTIONS, UNLISTED, SchemaInvalid, bounded, json_pointer
+from app.core.value import value
 from app.events.catalog.tool import Finding
 from app.tools.closed_schema import close
 from app.tools.contract import ToolDefinition
@@ -30,7 +30,7 @@ class ToolInvalid(HoldfastError):
         super().__init__(code, f"{tool}: {message}", tool=tool)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GuardProblem:
     """One schema violation as repair needs it. `in_union` ones belong to a branch that may not be meant."""
 

@@ -7,12 +7,12 @@ result is dropped. A synchronous Python function in a thread is the one kind tha
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
+from app.core.value import value
 from app.tools.complaints import error_text
 from app.tools.contract import CancelFlag, Result, Tool, ToolContext, ToolError
 
@@ -23,7 +23,7 @@ _TIMEOUT_GRACE: Final = 3.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Invoked:
     result: Result | Failure
     applied: bool = True

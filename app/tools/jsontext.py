@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 
 _MAX_TEXT: Final = 1024 * 1024
 _MAX_DEPTH: Final = json.MAX_DEPTH
@@ -32,7 +33,7 @@ _ESCAPES: Final = {
 _HEX4: Final = re.compile(r"[0-9a-fA-F]{4}")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class JsonReading:
     value: dict[str, Any]
     kinds: tuple[str, ...]

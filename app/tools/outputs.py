@@ -3,12 +3,12 @@ to a blob that the part refers to."""
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import Json
+from app.core.value import value
 from app.tools.contract import (
     BytesResult,
     FileResult,
@@ -27,7 +27,7 @@ _TAIL_SHARE: Final = 4  # one part in four: the beginning says most, and the end
 _LEAST_WITH_TAIL: Final = 200  # bytes; a shorter excerpt is all beginning
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ToolOutput:
     shown: Json
     """Bounded: what a model, a hook and the log get."""

@@ -2,18 +2,18 @@
 is an error here, so that none is ever offered unguarded."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.events.catalog.values import Effect
 from app.tools.contract import Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
 from app.workspace.specs.agent import McpSelection
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Registered:
     tool: Tool
     guard: Guard

@@ -6,11 +6,11 @@ gate again. Leaves to others: the round with a model, which is a port of the run
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 from app.events.catalog.tool import Repair
 from app.events.catalog.values import Effect
 from app.tools.coerce import Coercion
@@ -25,7 +25,7 @@ _MAX_PROBLEMS: Final = 200  # in all; a call with more of them was not meant for
 _MAX_ROUNDS: Final = 16  # a repaired place may bring the next one to light (an object that was text)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Repaired:
     arguments: dict[str, Any]
     repairs: tuple[Repair, ...]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.core.value import value
 from app.events.catalog import artifact, execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.audit_cycles import CycleAudit
@@ -80,7 +81,7 @@ _ONLY_AFTER_A_CLAIM: Final = frozenset(
 may be."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Missing:
     """A fact that the log must hold and does not. Without a type, only its number shows that it was there."""
 
@@ -92,7 +93,7 @@ class Missing:
         return {"type": self.type, "subject": self.subject, "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Audit:
     """`absent` names what the Agent OS Runtime expects of a successful session and this one never had, such as hooks
     that nobody configured: worth knowing, and no gap in the log."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.core.value import value
 from app.events.catalog import model, policy, request, skill, tool
 from app.events.catalog.artifact import UNDO_TOOL
 from app.events.envelope import Event
@@ -17,7 +18,7 @@ Found = tuple[str | None, str | None, str]
 _ONCE: Final = ("SessionStart", "UserPromptSubmit")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ExpectedHook:
     """A hook of the run's agent. Without `tools` it is asked about every tool."""
 

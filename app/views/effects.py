@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Literal
 
+from app.core.value import value
 from app.events.catalog import artifact, execution, request, tool
 from app.events.envelope import Event
 
@@ -50,7 +51,7 @@ class MadeCall:
         return self.run_id, self.call_id
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Checkpoint:
     label: str
     seq: int

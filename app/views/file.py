@@ -1,13 +1,13 @@
 """The file: what a client uploaded, by id. Outside the log; a run that uses one takes a copy into its thread."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.core.clock import iso
+from app.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class StoredFile:
     id: str
     name: str
@@ -19,7 +19,7 @@ class StoredFile:
     deleted_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NewFile:
     name: str
     mime: str

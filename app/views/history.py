@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 from app.events.catalog import artifact, execution, model, policy, request, thread, tool
 from app.events.envelope import Event
 from app.views.amendments import AMENDED, Amendments
@@ -87,7 +88,7 @@ class _RunMessages:
         return [] if self.rolled_back else [*self.messages, *closing]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Sent:
     since: int
     """The first `seq` of the run that it comes from."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.clock import iso
+from app.core.value import value
 from app.events.envelope import GENESIS, Event
 
 KINDS: Final[dict[str, str]] = {
@@ -81,7 +82,7 @@ def linked(link: str, item: Mapping[str, Any]) -> str:
     return sha256(link.encode() + json.canonical({key: item[key] for key in item if key != "link"})).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class JournalFault:
     seq: int
     reason: str

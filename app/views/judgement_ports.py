@@ -1,14 +1,14 @@
 """What can be asked about judgements of runs. The store implements it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.core.clock import iso
+from app.core.value import value
 from app.views.judgement import RunJudgement
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class DueEvaluation:
     """A run that its shadow gates are to judge, and how often that was begun."""
 
@@ -18,7 +18,7 @@ class DueEvaluation:
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GateRate:
     """How often outputs of an agent passed one of its gates."""
 

@@ -5,9 +5,9 @@ the recorder: recording a sentence next to the event it describes; to the worksp
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from app.core.value import value
 from app.events.catalog import execution, interrupt, model, policy, request, skill, tool, workflow
 
 PayloadMap = Mapping[str, Any]
@@ -125,7 +125,7 @@ def narrate(event_type: str, payload: PayloadMap, style: str = "brief") -> str |
     return None if sentence is None else sentence(payload)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TemplateNarrator:
     """The narrator that ships, as the recorder asks for one."""
 

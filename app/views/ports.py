@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from app.core.value import value
 from app.events.envelope import Event
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
@@ -12,7 +13,7 @@ from app.views.thread import Thread
 from app.views.transcript import Entry
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Tombstone:
     """What stays of a purged thread."""
 
@@ -23,7 +24,7 @@ class Tombstone:
     """None where an earlier version purged it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunFilter:
     """Which runs a list shows; None and empty mean every one."""
 
@@ -40,7 +41,7 @@ class RunFilter:
     """Milliseconds, exclusive."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class JobFilter:
     """Which jobs a list shows; None means every one."""
 
@@ -51,7 +52,7 @@ class JobFilter:
     session_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunPlace:
     """Where a list of runs goes on: after this one."""
 
@@ -77,7 +78,7 @@ class SeriesPoint:
         self.cost_usd += usage.get("costUsd") or 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunSeries:
     points: Mapping[int, SeriesPoint]
     """By the beginning of the interval, in milliseconds; intervals without a run are left out."""
@@ -88,7 +89,7 @@ class RunSeries:
     """Tokens and cost are those of runs from here on."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SweepThread:
     """A thread with events that no sweep of old deltas has looked at."""
 

@@ -1,12 +1,14 @@
 """Where an A2A client wants push notifications of a run, and what they show. Leaves to `automation`: sending them."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final, Protocol
+
+from app.core.value import value
 
 PREFIX: Final = "a2a:"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PushConfig:
     run_id: str
     id: str

@@ -7,13 +7,14 @@ that a client cannot make one up. Leaves to the runtime: comparing a token with 
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.signing import Signer
+from app.core.value import value
 from app.events.catalog import adapter, execution, model, request, tool
 from app.events.envelope import Event
 
@@ -29,7 +30,7 @@ Fingerprint = Callable[[Iterable[str]], str]
 """The capability fingerprint of models, by their names in the workspace that the run used."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ReplayToken:
     run_id: str
     request: str
@@ -105,7 +106,7 @@ def _request_hash(asked: dict[str, Any]) -> str:
     return _hash(given | {name: asked[name] for name in _ASKED_SINCE if name in asked})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RecordedCalls:
     hashes: list[str]
     """Of a run's tool calls and of the steps that its upstream ran, in the order of the log."""

@@ -4,10 +4,11 @@ The tool only checks and acknowledges; the list lives nowhere but in the log, an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from app.core.value import value
 from app.events.catalog import thread, tool
 from app.events.envelope import Event
 
@@ -18,7 +19,7 @@ FOLDED: Final = (tool.ToolInvoked.type, tool.ToolResulted.type, thread.TodosUpda
 """All types that the list is made of."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Todo:
     id: str
     title: str
@@ -28,7 +29,7 @@ class Todo:
     """Who is to do it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Todos:
     items: tuple[Todo, ...] = ()
     asked: Mapping[tuple[str | None, str], Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
 
 from app.core.clock import iso
+from app.core.value import value
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.views.run import Run
@@ -65,7 +66,7 @@ class Webhook:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Delivery:
     """One event for one webhook."""
 

@@ -2,11 +2,11 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 
 from app.core.clock import Clock
 from app.core.signing import Signer
+from app.core.value import value
 from app.events.ports import StorageFull
 from app.outside.http import HttpClient
 from app.runtime.automation.follower import LogFollower
@@ -27,7 +27,7 @@ from app.views.run import Run
 from app.wiring.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Automation:
     follower: LogFollower
     webhooks: WebhookDesk

@@ -11,12 +11,12 @@ import resource
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from app.core.errors import Failure
 from app.core.settings import Settings
+from app.core.value import value
 from app.events.ports import StoreError
 from app.outside.process import MISSING
 from app.outside.sandbox_report import sandbox_status
@@ -37,7 +37,7 @@ FEW_FILES: Final = 4096
 SKEW_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CheckResult:
     about: str
     level: Literal["ok", "warning", "wrong"]

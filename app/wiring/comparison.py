@@ -22,6 +22,7 @@ from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.core.principal import LOCAL
 from app.core.settings import Settings
+from app.core.value import value
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.follow import follow
@@ -54,7 +55,7 @@ _COMPARED: Final = (
 """What must be equal for two backends to be alike, of the first run of each case."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompareCase:
     """What an agent is asked, and what it should do about it."""
 

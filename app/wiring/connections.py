@@ -9,7 +9,6 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from yarl import URL
 from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.settings import Settings
+from app.core.value import value
 from app.models.model_list import LISTS
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest
@@ -39,7 +39,7 @@ _MCP: Final = "MCP server"
 _MAX_LIST: Final = 8 * 1024 * 1024  # bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ConnectionAttempt:
     """What came of one attempt; `message` is the cause if it is not `ok`."""
 
@@ -112,7 +112,7 @@ def _tries(
             yield "HTTP tool", name, _HttpHost(workspace, name, environ, client)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Provider:
     spec: ModelSpec
     environ: Mapping[str, str]
@@ -148,7 +148,7 @@ class _Provider:
         return f"{host} answers with {len(names)} models; {self.spec.model} is not one of them, check `model`"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _McpServer:
     workspace: CompiledWorkspace
     name: str
@@ -170,7 +170,7 @@ class _McpServer:
         return f"offers {len(offered)} tools"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _HttpHost:
     workspace: CompiledWorkspace
     name: str
@@ -243,7 +243,7 @@ def _origins(workspace: CompiledWorkspace, environ: Mapping[str, str]) -> Iterat
             yield f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Origin:
     url: str
     proxies: OutgoingProxies

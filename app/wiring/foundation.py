@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from app.backends.contract import Backend
@@ -10,6 +9,7 @@ from app.bus.replicas import Replicas
 from app.core.clock import Clock, CorrectedClock
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
+from app.core.value import value
 from app.outside.http import HttpClient
 from app.policy.redaction import CurrentRedaction
 from app.protocols.auth.access import Access
@@ -39,7 +39,7 @@ class Closable(Protocol):
 ClosableT = TypeVar("ClosableT", bound=Closable)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Foundation:
     settings: Settings
     clock: Clock

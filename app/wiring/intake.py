@@ -1,10 +1,10 @@
 """What clients ask for, over one scheduler."""
 
 from collections.abc import Container
-from dataclasses import dataclass
 
 from app.core.clock import Clock
 from app.core.signing import Signer
+from app.core.value import value
 from app.runtime.intake.amendments import AmendmentDesk
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
@@ -22,7 +22,7 @@ from app.store.shared_limits import RunBuckets
 from app.wiring.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Intake:
     service: Service
     lifecycle: Lifecycle

@@ -2,10 +2,10 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 
 from app.core.clock import Clock
+from app.core.value import value
 from app.evals.declared import Gates
 from app.memory.record_log import RecordLog
 from app.memory.service import MemoryService
@@ -41,7 +41,7 @@ from app.wiring.memory import (
 from app.wiring.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunParts:
     toolsets: Toolsets
     router: ModelRouter

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from app.bus.replicas import Replicas
 from app.core.clock import Clock, CorrectedClock
 from app.core.metrics import Metrics
 from app.core.settings import Settings
+from app.core.value import value
 from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.services import EvalServices
@@ -76,7 +76,7 @@ from app.wiring.run_parts import RunParts, open_run_parts
 from app.wiring.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Holdfast:
     """Everything a server needs."""
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from app.bus.relay import Relay
 from app.core.clock import Clock, SystemClock
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
+from app.core.value import value
 from app.events.hub import Hub
 from app.events.ports import StorageBroken, StorageFull
 from app.events.recorder import Recorder, Redactor
@@ -77,7 +77,7 @@ def _open_database(settings: Settings) -> Database:
     return SqliteDatabase(settings.sqlite_path)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Store:
     """The log with what reads it: enough for the command line and for tests of the spine."""
 

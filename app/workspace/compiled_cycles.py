@@ -6,12 +6,13 @@ and checked; to `runtime/workflows`: running them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from app.core.expressions import Expression, NumberExpression
 from app.core.schemas import Validator
+from app.core.value import value
 from app.workspace.templates import Template
 
 PolicyKind = Literal["confidence-gating", "severity-routing", "role-permissions", "mode-dispatch", "loop-halt"]
@@ -44,7 +45,7 @@ OUTCOMES: Final[Mapping[str, Mapping[str, PolicyDecision]]] = MappingProxyType(
 """What `then` may say in a policy of each kind, and the decision it stands for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PolicyRule:
     when: Expression
     then: str
@@ -53,7 +54,7 @@ class PolicyRule:
     """Of role-permissions: the files that the agent may write, as patterns. None leaves that to its tools."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompiledPolicy:
     """The first rule whose `when` is true decides; if none is, `default` does."""
 
@@ -64,7 +65,7 @@ class CompiledPolicy:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompiledPersona:
     """A specialist: an agent with instructions of its own and no more tools than it names."""
 
@@ -79,7 +80,7 @@ class CompiledPersona:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class InvokedAgent:
     """One of a phase's `agents_invoked`."""
 
@@ -101,7 +102,7 @@ class InvokedAgent:
         return self.kind == "persona" and self.role.endswith("reviewer")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ArtifactTemplate:
     """The form of a deliverable: its name, its schema and its text."""
 
@@ -116,7 +117,7 @@ class ArtifactTemplate:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompiledPhase:
     id: str
     advance: Expression
@@ -130,13 +131,13 @@ class CompiledPhase:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LoopBounds:
     max_generations: int
     grade: NumberExpression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompiledCycle:
     id: str
     description: str
@@ -156,7 +157,7 @@ class CompiledCycle:
         return self.phases[at] if at < len(self.phases) else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkflowUnits:
     """Everything that the files of `workflows/` declare, by id. An id that is not here does not exist."""
 

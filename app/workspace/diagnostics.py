@@ -4,9 +4,9 @@ Values with two renderings, text for a terminal and JSON for programs. Nobody he
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from app.core.value import value
 from app.workspace.codes import CODES
 
 Severity = Literal["error", "warning"]
@@ -41,7 +41,7 @@ _DIM: Final = "\x1b[2m"
 _OFF: Final = "\x1b[0m"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Diagnostic:
     code: str
     severity: Severity
@@ -80,7 +80,7 @@ class Diagnostic:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Diagnostics:
     """A complete list: files that cannot be read, then the rest in the order of files and lines. The order is the same
     on every machine."""

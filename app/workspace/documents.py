@@ -6,13 +6,13 @@ endless depth and numbers that JSON cannot hold are refused. What a document mea
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 from yaml._yaml import CParser
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from app.core.value import value
 from app.workspace.diagnostics import DocPath
 
 MAX_DEPTH: Final = 64
@@ -42,7 +42,7 @@ _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RawDocument:
     """One document of a file. `index` counts documents from 0, `line` lines from 1."""
 
@@ -51,7 +51,7 @@ class RawDocument:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class YamlProblem:
     code: str
     line: int
@@ -60,7 +60,7 @@ class YamlProblem:
     path: DocPath = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ParsedYaml:
     documents: tuple[RawDocument, ...]
     problems: tuple[YamlProblem, ...]

@@ -7,15 +7,16 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from app.core.syntax_tree import module_tree
+from app.core.value import value
 from app.workspace.files import SourceFile, WorkspaceFiles
 
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Parameter:
     """`annotation` is the name of a type, such as `int`; None for anything more."""
 
@@ -25,7 +26,7 @@ class Parameter:
     annotation: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Signature:
     parameters: Mapping[str, Parameter]
     takes_any: bool = False
@@ -36,7 +37,7 @@ class Signature:
         return None if self.takes_any else frozenset(self.parameters) - {"ctx"}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ModuleNames:
     """What a Python file defines at its top level, or where it fails to parse.
 

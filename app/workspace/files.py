@@ -9,12 +9,13 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from app.core import json
+from app.core.value import value
 from app.workspace.diagnostics import Diagnostic
 
 MAX_FILE_BYTES: Final = 1024 * 1024
@@ -27,7 +28,7 @@ _IGNORED_FOLDERS: Final = frozenset({"__pycache__", "node_modules"})
 _SETTLED_NS: Final = 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SourceFile:
     path: str
     content: bytes
@@ -36,7 +37,7 @@ class SourceFile:
     stamp: tuple[int, ...] | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkspaceFiles:
     """Relative POSIX path to file, in sorted order, and what could not be read."""
 

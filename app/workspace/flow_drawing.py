@@ -4,11 +4,11 @@ Pure functions. Leaves to the views: what state a step of a run has.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
 from app.core.json import JsonObject, present
+from app.core.value import value
 from app.workspace.compiled import CompiledNode, CompiledWorkflow
 from app.workspace.flow_graph import END, START, FlowGraph
 
@@ -85,7 +85,7 @@ def _plain(text: str) -> str:
     return text.replace('"', "'").replace("`", "'").replace("\n", " ")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Box:
     x: float
     y: float

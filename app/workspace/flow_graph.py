@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
+from app.core.value import value
+
 START: Final = "START"
 END: Final = "END"
 FAILED: Final = "failed"
 """The label of the edge that a failed node takes; no router chooses it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FlowNode:
     id: str
     join: Literal["all", "any"] = "all"
@@ -28,7 +30,7 @@ class FlowNode:
     """Of one attempt."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FlowEdge:
     source: str
     target: str

@@ -1,15 +1,15 @@
 """Who uses what: the references of a compiled workspace, as edges and as a tree in text."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from app.core.value import value
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.diagnostics import printable
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GraphEdge:
     start: str
     end: str

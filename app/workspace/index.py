@@ -6,9 +6,10 @@ syntax error says what to do.
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from app.core.value import value
 from app.workspace.diagnostics import DocPath
 from app.workspace.documents import MAX_DOCUMENTS
 from app.workspace.names import did_you_mean
@@ -30,7 +31,7 @@ _CODE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Index:
     documents: dict[str, dict[str, ParsedDocument]] = field(default_factory=lambda: {k: {} for k in KINDS})
     units: dict[str, dict[str, ParsedMarkdown]] = field(default_factory=dict)

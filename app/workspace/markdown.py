@@ -3,15 +3,15 @@
 Leaves to others: which frontmatter a file needs and what its text is for.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
+from app.core.value import value
 from app.workspace.documents import YamlProblem, parse_yaml
 
 _FENCE = b"---"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MarkdownFile:
     """`values` is None when there is no frontmatter; `frontmatter` is its text, which begins on line 2."""
 

@@ -4,10 +4,11 @@ The result depends on the path and the content only, so the compiler keeps it un
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.schemas import SchemaRegistry
+from app.core.value import value
 from app.workspace.compiled import CompiledTool
 from app.workspace.diagnostics import Diagnostic, DocPath
 from app.workspace.documents import RawDocument, parse_yaml
@@ -45,7 +46,7 @@ _ENV_FIELDS: Final[dict[str, tuple[DocPath, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ParsedDocument:
     """`model` is None when it has mistakes; the name is kept so that references to it stay quiet."""
 
@@ -58,7 +59,7 @@ class ParsedDocument:
     env: tuple[tuple[DocPath, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ParsedMarkdown:
     """`category` is skill, role, or a folder of workflows/; `ok` says whether its frontmatter is valid."""
 
@@ -70,7 +71,7 @@ class ParsedMarkdown:
     ok: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ParsedFile:
     documents: tuple[ParsedDocument, ...] = ()
     markdown: ParsedMarkdown | None = None

@@ -1,14 +1,15 @@
 """Collects diagnostics and finds the line and column of each place that is named."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from app.core.value import value
 from app.workspace.diagnostics import Diagnostic, DocPath, Severity, dotted
 from app.workspace.documents import Locator, YamlProblem
 from app.workspace.names import Suggester
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Source:
     """The YAML text of a file: all of it, or the frontmatter of a Markdown file, which begins on line 2."""
 
@@ -17,7 +18,7 @@ class Source:
     line_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class DocumentPlace:
     """One document: where it stands and what it is called in messages, such as `Agent/assistant`."""
 

@@ -5,12 +5,12 @@ Everything a document names must be there, be possible, and not lead back to its
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from app.core.clock import is_spelled, ms_of
+from app.core.value import value
 from app.events.webhook_types import WEBHOOK_EVENTS, WEBHOOK_TYPES, matches_nothing
 from app.outside.addresses import AddressPolicy, url_refusal
 from app.workspace.arguments import Arguments, check_signature, check_uses
@@ -47,7 +47,7 @@ def spec_of(document: ParsedDocument, kind: type[SpecT]) -> SpecT:
     return cast(SpecT, document.model.spec)  # type: ignore[union-attr]  # asked of good documents only
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Resolver:
     index: Index
     files: WorkspaceFiles

@@ -5,8 +5,9 @@ leave something open, nothing is known, and nothing is objected to.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from app.core.value import value
 
 _COMBINED: Final = frozenset({"anyOf", "oneOf", "allOf", "if", "not", "$dynamicRef", "$recursiveRef"})
 _MAX_REFERENCES: Final = 16
@@ -21,7 +22,7 @@ _NAMES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SchemaDeadEnd:
     """A step of a path that the schema excludes."""
 

@@ -6,11 +6,11 @@ becomes of the literal texts, which may refer to secrets.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import value
 
 # Without a lazy part or optional spaces: those would try every split of a long run of spaces.
 _PLACE: Final = re.compile(r"\{\{([^{}]*)\}\}")
@@ -21,12 +21,12 @@ MAX_FILLED: Final = 4 * 1024 * 1024
 """Characters that values may fill one template with: a value may be used in many places."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TemplateProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Template:
     """Literal texts and paths, in turn: `literals` has one more element than `places`."""
 

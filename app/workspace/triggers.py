@@ -5,15 +5,16 @@ several is decided by `best`: the longest trigger wins, then the name.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
+from app.core.value import value
+
 MAX_TRIGGER: Final = 100  # characters
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TriggerHit:
     skill: str
     trigger: str

@@ -5,11 +5,11 @@ The published schemas check the form and let other fields pass; here a field tha
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.expressions import Expression, ExpressionProblem, NumberExpression, compile_expression, compile_number
 from app.core.expressions import VariableType as Kind
+from app.core.value import value
 from app.workspace.diagnostics import DocPath
 from app.workspace.index import Index
 from app.workspace.names import did_you_mean
@@ -74,7 +74,7 @@ STATE_NAMES: Final[Mapping[str, Kind]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UnitCheck:
     """One file of `workflows/` while it is checked."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import value
 from app.workspace.diagnostics import DocPath
 from app.workspace.templates import MAX_FILLED, Template, TemplateProblem, compile_template
 
@@ -17,7 +18,7 @@ _FEW: Final = 16
 """Templates whose values are not measured: so few can repeat a value only so often."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ValueTemplate:
     value: Any
     """The JSON value, each text with places in it replaced by its `Template`."""
@@ -32,7 +33,7 @@ class ValueTemplate:
         yield from _templates(self.value, ())
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MisplacedText:
     """What is wrong with one text, and where it is."""
 

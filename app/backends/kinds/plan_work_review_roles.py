@@ -6,7 +6,6 @@ schema is sent back once with what is wrong; the second one ends the run. Leaves
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 from app.backends.contract import CallOptions, CallResult, Context, ModelAnswer, Output, StepFailed
@@ -14,6 +13,7 @@ from app.backends.conversation import Conversation
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class RoleContext(Context, RoleLog, Protocol): ...
 _FENCED: Final = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Role:
     name: str
     schema: str
@@ -67,7 +67,7 @@ ADVISOR: Final = Role("advisor", "worker_report_v1", prose=True)
 SCAFFOLDER: Final = Role("scaffolder", "worker_report_v1", prose=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Handoff:
     """What a role handed over: JSON that passed its schema, and the tool calls behind it."""
 

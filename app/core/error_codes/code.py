@@ -1,9 +1,9 @@
 """What a client may rely on about an error code."""
 
-from dataclasses import dataclass
+from app.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Code:
     meaning: str
     remedy: str

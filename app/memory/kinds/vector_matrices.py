@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
+from app.core.value import value
 from app.memory.contract import VectorTable
 
 KEPT_BYTES: Final = 256 * 1024 * 1024
@@ -34,7 +35,7 @@ Key = tuple[str, str, str]
 """Tenant, namespace and model."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class VectorBlock:
     """`seqs`, and a matrix with the vector of each as a row."""
 

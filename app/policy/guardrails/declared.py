@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.policy.guardrails.contract import DEFAULT_MESSAGE, GuardrailRule, Stage, Subject
 from app.policy.guardrails.inspection import Inspected, Inspection, Recall
 from app.policy.guardrails.kind import GuardrailDeps, GuardrailKind
@@ -19,7 +20,7 @@ from app.workspace.specs.others import GuardrailSpec
 STAGES: Final[tuple[Stage, ...]] = ("input", "output", "toolArguments", "toolResults")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentRules:
     """The rules of one agent, by stage."""
 
@@ -38,7 +39,7 @@ class AgentRules:
         return Inspected(subject.content) if inspection is None else await inspection.inspect(subject, recall)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RuleBook:
     agents: Mapping[str, AgentRules] = field(default_factory=dict)
     """Those that list a guardrail."""

@@ -8,13 +8,14 @@ verdicts, and performing them.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from app.core.suspend import Suspended
+from app.core.value import value
 from app.outside.threads import in_thread
 from app.policy.guardrails.contract import Found, GuardrailRule, GuardrailVerdict, Judgement, Passed, Position, Subject
 from app.policy.guardrails.texts import replaced, texts_of
@@ -30,7 +31,7 @@ Recall = Callable[[GuardrailRule, Subject, Callable[[], Awaitable[Judgement]]], 
 """Asks a rule that may answer differently the next time: gives the recorded answer, or records the new one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Inspected:
     content: Any
     """As the rules left it."""

@@ -5,15 +5,16 @@ most texts, and whose check any tenth number passes, are only taken in their usu
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from operator import mul
 from typing import Final
 
+from app.core.value import value
+
 Valid = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NationalId:
     country: str
     pattern: str

@@ -10,13 +10,14 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
+from app.core.value import value
 from app.outside import process
 from app.outside.hidden import hidden_from_programs
 from app.outside.process import Finished, ProcessError, ProcessLimits, Program
@@ -41,7 +42,7 @@ class HookFailed(HoldfastError):
         super().__init__("GATE_DENIED", message)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CommandHandler:
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)

@@ -3,11 +3,11 @@
 Leaves to others: what becomes of them (`tasks`).
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
 from app.core.json import JsonObject
+from app.core.value import value
 from app.protocols.dialects.a2a_errors import CONTENT_TYPE, PARAMS, A2aError
 
 MAX_PARTS: Final = 1000
@@ -15,7 +15,7 @@ _MAX_ID: Final = 200
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentMessage:
     message_id: str
     texts: list[str]

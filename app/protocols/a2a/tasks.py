@@ -4,7 +4,6 @@ Leaves to others: spelling (`dialects.a2a`), streams and bindings (`routes`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.principal import Principal
+from app.core.value import value
 from app.protocols.a2a.messages import AgentMessage
 from app.protocols.a2a.shown_task import open_questions, shown_task
 from app.protocols.context import ServerContext
@@ -43,7 +43,7 @@ WORKFLOW: Final = "workflow:"
 _BY_STATE: Final = {state: status for status, state in a2a.STATES.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentDesk:
     """One agent, for one caller."""
 

@@ -4,13 +4,13 @@ The client's run id names the request: sent again, it is answered with the same 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.principal import Principal
+from app.core.value import value
 from app.events.catalog.interrupt import InterruptRaised
 from app.protocols.agui.agent_input import RunAgentInput
 from app.protocols.context import ServerContext
@@ -27,7 +27,7 @@ RUN_LABEL: Final = "agui.run"
 WORKFLOW: Final = "workflow:"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Stretch:
     """The events of a run after a position, up to its next pause."""
 

@@ -8,7 +8,7 @@ header. Leaves to others: the routes (`http.sign_in`), what a principal may do (
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.types import Scope
@@ -17,6 +17,7 @@ from app.core import json
 from app.core.clock import Clock
 from app.core.principal import Principal
 from app.core.signing import Signer
+from app.core.value import value
 from app.protocols.auth.shown import Headers
 from app.protocols.auth.verdict import Denied
 
@@ -31,7 +32,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SESSION, _CSRF = "browser session", "browser session csrf"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BrowserSession:
     token: str
     csrf: str

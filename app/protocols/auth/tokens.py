@@ -7,7 +7,7 @@ claim, default viewer and member) and `scopes` (likewise, in addition to the sco
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from app.core.clock import Clock
 from app.core.errors import HoldfastError
 from app.core.principal import Principal
 from app.core.settings import PREFIX, SettingsError
+from app.core.value import value
 from app.protocols.auth.verdict import Denied
 
 MAX_LEEWAY_SECONDS: Final = 60
@@ -47,7 +48,7 @@ class _Listed(BaseModel):
     scopes: list[str] = Field(default=[], max_length=100)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Issuer:
     name: str
     audience: str

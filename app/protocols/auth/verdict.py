@@ -1,9 +1,9 @@
 """Why somebody was not let in. The audit records it in detail; to the sender every reason looks the same."""
 
-from dataclasses import dataclass
+from app.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Denied:
     reason: str
     principal: str | None = None

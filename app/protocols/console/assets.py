@@ -5,12 +5,12 @@ joining modules into one script (`pack`).
 """
 
 import gzip
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from app.core.value import value
 from app.protocols.console.pack import script, style_sheet
 
 FOLDER: Final = Path(__file__).parent / "static"
@@ -28,7 +28,7 @@ TYPES: Final = {
 """A file with another ending is not served."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Asset:
     content: bytes
     media_type: str

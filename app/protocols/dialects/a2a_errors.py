@@ -4,11 +4,11 @@ Leaves to others: where they arise, and which status a failure of ours has (`htt
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.protocols.dialects.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -19,7 +19,7 @@ from app.protocols.dialects.jsonrpc import (
 from app.protocols.dialects.retry_after import wait_seconds
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reason:
     code: int
     status: int

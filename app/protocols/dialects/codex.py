@@ -6,11 +6,11 @@ comes from, how frames are numbered and encoded (the stream), and the REST spell
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.clock import iso
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.catalog import execution, interrupt, ledger, project, session_job, thread
 from app.events.envelope import Event
 from app.protocols.dialects import codex_items as items
@@ -27,7 +27,7 @@ from app.views.todos import Todos
 UNTITLED: Final = "New chat"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Known:
     """What an event alone does not say."""
 
@@ -47,7 +47,7 @@ class Known:
 NOTHING: Final = Known()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Alias:
     """One more frame for the same event."""
 

@@ -5,10 +5,10 @@ out under its own types alone.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app import __version__
+from app.core.value import value
 from app.events.catalog import adapter, artifact, execution, model, request, thread, tool
 from app.events.envelope import Event
 from app.protocols.dialects.codex_lifecycle import MOVES, Transition, delta_item
@@ -21,7 +21,7 @@ PROVIDER: Final = "holdfast"
 SOURCE: Final = "appServer"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Notification:
     method: str
     params: Any
@@ -29,7 +29,7 @@ class Notification:
     """The type of the frame of its own that a client may wait for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Source:
     event: Event
     plan: Todos | None

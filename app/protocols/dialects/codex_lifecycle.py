@@ -6,9 +6,10 @@ fold of events. Leaves to others: where the events come from (the stream) and th
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
+from app.core.value import value
 from app.events.catalog import adapter, model, request, tool
 from app.events.envelope import Event
 from app.views.transcript import as_text
@@ -33,7 +34,7 @@ DELTAS: Final = adapter.AdapterEvent.type
 MOVES: Final = frozenset({*FOLDED, DELTAS})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunItems:
     """The items of one turn that has not ended: the open ones as they were started, the others as None."""
 

@@ -6,12 +6,12 @@ Every member must have the hash that the manifest says; the events must form a c
 
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 from app.events.blobs import MAX_RESTORED_BYTES
 from app.events.chain import Broken, ChainCheck, Head
 from app.events.envelope import Event
@@ -27,7 +27,7 @@ MAX_SMALL: Final = 256 * 1024 * 1024
 _PART: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Verified:
     pack_id: str
     scope: dict[str, Any]
@@ -36,7 +36,7 @@ class Verified:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Mismatch:
     """The first thing that does not match."""
 

@@ -4,12 +4,13 @@ What MCP and A2A share. Leaves to others: methods, their parameters, and how a m
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.protocols.dialects.retry_after import wait_seconds
 
 PARSE_ERROR: Final = -32700
@@ -37,7 +38,7 @@ class RpcError(Exception):
         return {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RpcMessage:
     """One message of a client. A notification has no id; a response has no method."""
 

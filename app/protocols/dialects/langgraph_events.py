@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.core.value import value
 from app.events.catalog import adapter, request
 from app.events.envelope import Event
 from app.protocols.dialects.langgraph_interrupts import is_breakpoint, value_of
@@ -25,7 +26,7 @@ CUSTOM: Final = "custom:"
 """Before the name of a custom channel."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ChannelFilter:
     """What one subscription gets: channels, within namespaces, down to a depth, after a `seq`."""
 

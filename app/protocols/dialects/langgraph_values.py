@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.core.value import value
 from app.events.catalog import execution, interrupt, model, request, thread, tool
 from app.events.envelope import Event
 from app.protocols.dialects import langgraph_messages as messages
@@ -55,7 +56,7 @@ class _Entry:
         return self.since <= at and (self.until is None or at < self.until)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class StateCheckpoint:
     """Where the state changed, and what was to come next."""
 

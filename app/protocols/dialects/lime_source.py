@@ -4,15 +4,15 @@ Leaves to others: what each type of event becomes (`lime_turns`, `lime_calls`, `
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from app.core.value import value
 from app.events.envelope import Event
 
 Said = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Lineage:
     """Where a run comes from."""
 
@@ -25,7 +25,7 @@ class Lineage:
     """The task that the parent works on, if the parent is itself a subagent."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SpelledEvent:
     event: Event
     lineage: Lineage | None

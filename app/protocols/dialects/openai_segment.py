@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 from app.events.catalog import adapter, execution, interrupt, model, request, tool
 from app.events.envelope import Event
 
@@ -22,7 +23,7 @@ FINISH: Final = {"stop": "stop", "tool_use": "stop", "max_tokens": "length", "sa
 """Our reasons in the words of chat completions. A server-side tool call is no end that a client could see."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ClientCall:
     """A call of a tool that the client has to run."""
 

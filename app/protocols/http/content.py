@@ -6,13 +6,13 @@ answered with the whole, as HTTP allows. Leaves to others: where the bytes come 
 
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.protocols.http.answers import content_headers
 from app.protocols.http.errors import answer
 from app.protocols.http.uploads import clean_mime
@@ -32,7 +32,7 @@ Read = Callable[[int, int], AsyncIterator[bytes]]
 """From a position until before another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Content:
     name: str
     mime: str
@@ -40,7 +40,7 @@ class Content:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Unsatisfiable:
     """The range begins after the end."""
 

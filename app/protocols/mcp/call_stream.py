@@ -6,13 +6,13 @@ A stream that is resumed sends what the one before would have sent after that ev
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.blobs import restored, stored_blobs
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.request import TERMINAL, RequestResumed, RequestSuspended
@@ -44,7 +44,7 @@ RETRY_MS = 3000
 """After how long a client that lost its stream should come back."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CallView:
     """Whose call it is, and what its client can take."""
 
@@ -213,7 +213,7 @@ def _is_pause(event: Event) -> bool:
     return event.type == RequestSuspended.type
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Sent:
     """What the streams of a call have sent up to an event, and of its questions how many."""
 
@@ -244,7 +244,7 @@ async def sent_before(server: ServerContext, tenant: str, run: Run, seq: int, as
     return Sent(seq, tuple(raised), paused if asked is None else min(asked, paused), paused, ended)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EventPlace:
     """Where in a call's streams an event's id is: `SEQ.RUN`, or `SEQ-ASKED.RUN` between questions of one event."""
 

@@ -5,7 +5,6 @@ which names the run. Leaves to others: what is offered (`offer`), following the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.principal import Principal
 from app.core.schemas import Validator
+from app.core.value import value
 from app.protocols.context import ServerContext
 from app.protocols.dialects.jsonrpc import INVALID_PARAMS, RpcError, RpcMessage, failure_data
 from app.protocols.dialects.mcp import answer_of
@@ -35,7 +35,7 @@ MAX_ANSWERS: Final = 64
 _MAX_LABEL: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpCall:
     """A call that was taken: the run behind it, and whether its client's user refused to answer just now."""
 

@@ -4,12 +4,12 @@ Leaves to others: the transport (`routes`), and `tools/call`, whose answer may b
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from app import __version__
 from app.core.json import JsonObject
 from app.core.principal import Principal
+from app.core.value import value
 from app.protocols.auth.permissions import ANYBODY
 from app.protocols.context import ServerContext
 from app.protocols.dialects.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, RpcMessage
@@ -26,7 +26,7 @@ _INSTRUCTIONS: Final = (
 _SERVER: Final = {"name": "holdfast", "title": "Holdfast", "version": __version__}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpRequest:
     """One request: who asks, and on which terms."""
 
@@ -54,7 +54,7 @@ async def answer(asked: McpRequest) -> JsonObject:
     return result
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpMethod:
     scope: str
     handle: Handler

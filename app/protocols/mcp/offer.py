@@ -3,11 +3,11 @@
 The Runtime document says which (`mcp`). Leaves to others: calling them (`calls`).
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.protocols.context import ServerContext
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
@@ -36,7 +36,7 @@ _RUN_OUTPUT: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Offered:
     """One tool of the MCP server: what runs, and how it is described."""
 

@@ -7,12 +7,12 @@ carries what matters, so that no server has to remember a session. Leaves to oth
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import uuid_utils
 
 from app.core.json import JsonObject
+from app.core.value import value
 from app.protocols.auth.shown import Headers
 from app.protocols.dialects.jsonrpc import INVALID_PARAMS, RpcError, RpcMessage
 
@@ -43,7 +43,7 @@ _CHECKED_NAMES: Final = frozenset({"tools/call", "prompts/get", "resources/read"
 _ELICITS, _PLAIN = "e", "p"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ClientTerms:
     """`session` is None for a stateless client, and for an older one that left its session id away."""
 

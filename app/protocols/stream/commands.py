@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from app.core import json
+from app.core.value import value
 from app.protocols.stream.frames import Types, types_of
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Cursor:
     """The last event that a client has seen, and of that event the last part unless it was the whole."""
 
@@ -17,7 +17,7 @@ class Cursor:
     part: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Subscribe:
     """Sets or replaces the filter: thread to the cursor after which it wants to hear; None means live only."""
 
@@ -25,12 +25,12 @@ class Subscribe:
     types: Types | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Unsubscribe:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ping:
     pass
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import value
 from app.events.envelope import Event, iso_at
 from app.events.hub import EVERYWHERE
 from app.protocols.dialects.codex import Alias
@@ -44,7 +45,7 @@ def types_of(patterns: tuple[str, ...]) -> Types:
     return Types(patterns, re.compile("|".join(alternatives)))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Part:
     type: str
     everywhere: bool

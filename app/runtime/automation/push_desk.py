@@ -5,7 +5,6 @@ Leaves to `webhook_sender`: sending it, in order, until it arrives; to `spell`: 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from yarl import URL
@@ -15,6 +14,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.core.signing import Signer
+from app.core.value import value
 from app.events.catalog import interrupt, request
 from app.events.catalog.ledger import WebhookChanged
 from app.events.envelope import Event
@@ -36,7 +36,7 @@ Spell = Callable[[str, Run, PushConfig], Awaitable[bytes]]
 """A run of a tenant as it stands, as the client's version has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Parcel:
     """What is sent now, and to whom."""
 

@@ -7,7 +7,7 @@ a schedule stands is stored after its run, so a crash in between fires nothing t
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 import structlog
@@ -16,6 +16,7 @@ from app.core import json
 from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.core.value import value
 from app.events.catalog.ledger import ScheduleChanged
 from app.events.catalog.thread import ThreadUpdated
 from app.events.ports import KeyUnused, ScheduleStored, StoreError
@@ -43,7 +44,7 @@ _TRY_AGAIN: Final = frozenset({"SERVER_BUSY", "TENANT_BUSY", "RATE_LIMITED", "TE
 log = structlog.get_logger("holdfast.schedules")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Schedule:
     tenant: str
     name: str

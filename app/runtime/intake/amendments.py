@@ -5,12 +5,12 @@ protocols).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.core.value import value
 from app.events import ports
 from app.events.blobs import Load, with_blobs
 from app.events.catalog import model, request
@@ -39,7 +39,7 @@ _SAID: Final = (model.ModelCompleted.type, request.RequestCompleted.type)
 _PAGE: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Correction:
     """What is right instead of what the event `seq` of a thread says, and why."""
 

@@ -4,13 +4,13 @@ A capability is a word of `requiredCapabilities`. Leaves to `reruns`: when anoth
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from app.core.value import value
 from app.views.replay_token import capability_hash
 from app.workspace.compiled import CompiledWorkspace
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Substitute:
     """A model in place of a recorded one, and how it differs."""
 

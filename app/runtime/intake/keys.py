@@ -4,7 +4,6 @@ Leaves to others: recognising a key that is shown (the protocols) and who may as
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from app.core.access import is_tenant, scopes_of, unknown
@@ -12,6 +11,7 @@ from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.core.keys import ApiKey, digest_of, id_of, new_secret
 from app.core.principal import DEFAULT_TENANT
+from app.core.value import value
 from app.events import ports
 from app.events.catalog.ledger import KeyCreated, KeyRevoked
 from app.events.ports import Refused
@@ -32,7 +32,7 @@ class KeyStore(Protocol):
     async def living(self, after: str, limit: int) -> list[ApiKey]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Grant:
     """What a new key is to allow."""
 
@@ -43,7 +43,7 @@ class Grant:
     lifetime_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NewKey:
     """The only moment at which the secret is known."""
 

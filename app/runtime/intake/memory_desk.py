@@ -5,12 +5,13 @@ Every call is by a principal and stays within its tenant. Leaves to the memory r
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.value import value
 from app.events.salted import FORGOTTEN
 from app.memory.contract import MemoryCandidate, RecordFilter, RunIdentity
 from app.memory.maintenance import Maintenance
@@ -28,7 +29,7 @@ _ROUNDS: Final = 100
 """Of searching and forgetting what was found, until nothing is left."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MemoryPlace:
     """Which namespace: by its name, or by what its template needs."""
 
@@ -39,7 +40,7 @@ class MemoryPlace:
     thread_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NewRecord:
     text: str
     about: str | None = None
@@ -47,7 +48,7 @@ class NewRecord:
     confidence: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ForgetRequest:
     """One of them; `query` with a place."""
 

@@ -5,7 +5,6 @@ found by their words. Leaves to the memory room: every rule about records; to th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote
@@ -15,6 +14,7 @@ from app.core.clock import iso
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.value import value
 from app.memory.contract import MemoryCandidate, RecordFilter, RunIdentity
 from app.memory.decisions import MAX_RECORD
 from app.memory.index_entries import slot_key
@@ -39,7 +39,7 @@ _MAX_SEARCHED: Final = 200
 _PLAIN: Final = CompiledMemory(MEMORY, "", {}, MemorySpec())
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MemoryItem:
     namespace: tuple[str, ...]
     key: str
@@ -49,7 +49,7 @@ class MemoryItem:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NewItem:
     namespace: tuple[str, ...]
     key: str

@@ -6,13 +6,13 @@ says in its metadata which project it belongs to. Leaves to others: status codes
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.clock import iso
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.value import value
 from app.events import ports
 from app.events.catalog import thread as facts
 from app.events.catalog.project import (
@@ -38,7 +38,7 @@ _LOCKS: Final = 64
 _PAGE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Project:
     id: str
     name: str

@@ -6,7 +6,6 @@ others: submitting (the service), forking (threads), what a token holds (views).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, Protocol
 
@@ -15,6 +14,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.core.signing import Signer
+from app.core.value import value
 from app.events.envelope import Event
 from app.runtime.intake.capable_models import fingerprint, nearest
 from app.runtime.intake.ports import RunClient
@@ -42,7 +42,7 @@ class Forks(Protocol):
     ) -> Thread | Rejected: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RerunRequest:
     workspace: Workspace = "current"
     token: str | None = None

@@ -18,7 +18,7 @@ SCHEDULED: Final = "schedule:"
 """The type of a schedule's jobs, followed by its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class JobRequest:
     """Queue attributes: a run that is submitted with them is a job."""
 

@@ -6,13 +6,14 @@ service), reading (the store's reader), status codes and other spellings (the pr
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.value import value
 from app.events import ports
 from app.events.blobs import references, restored
 from app.events.catalog import Payload, execution, request
@@ -43,7 +44,7 @@ _UPSERTS: Final = 64
 _PAGE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NewThread:
     id: str | None = None
     """None makes one up."""
@@ -52,7 +53,7 @@ class NewThread:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadChange:
     """Only what is given changes. Keys of `metadata` and `labels` are merged; a null removes its key."""
 

@@ -4,13 +4,13 @@ Leaves to the tool `todos`: what an agent writes; to the views: what both add up
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.value import value
 from app.events import ports
 from app.events.catalog.thread import TodosUpdated, TodoValue
 from app.events.ports import Refused
@@ -26,7 +26,7 @@ MAX_BYTES: Final = 12 * 1024
 _PAGE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TodoChange:
     """What is None stays as it is, or takes its default in a new item."""
 

@@ -6,12 +6,12 @@ out (`run/undo_run`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.core.value import value
 from app.events import ports
 from app.events.blobs import stored_blobs, with_blobs
 from app.events.catalog.artifact import UndoAction, UndoPlanned, UndoSkipped
@@ -37,7 +37,7 @@ MAX_ACTIONS: Final = 1000
 """Calls that one undo takes back; a plan is one event."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UndoRequest:
     plan_hash: str
     on_failure: OnFailure = "stop"
@@ -46,7 +46,7 @@ class UndoRequest:
     trace_context: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Earlier:
     undos: EarlierUndos
     count: int

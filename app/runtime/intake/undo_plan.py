@@ -12,6 +12,7 @@ from typing import Final, Literal
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.blobs import Load
 from app.runtime.run.undo_tools import undo_tool
 from app.tools.contract import PastCall, ToolOutcome, UndoCall, definition_hash
@@ -28,7 +29,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 """Failures before a tool acted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PlannedAction:
     call: MadeCall
     status: Status
@@ -50,7 +51,7 @@ class PlannedAction:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UndoPlan:
     run_id: str
     from_checkpoint: Checkpoint | None

@@ -7,13 +7,14 @@ call needs an approval at all (the gateway).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from app.core.decisions import Approval, Approved, NotApproved
 from app.core.ids import new_id
 from app.core.suspend import Suspended
+from app.core.value import value
 from app.events.catalog.interrupt import InterruptRaised
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
@@ -40,7 +41,7 @@ asked again."""
 CHANGED: Final = "TOOL_SCHEMA_CHANGED"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Question:
     """What an approval is about."""
 

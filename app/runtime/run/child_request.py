@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.json import JsonObject, present
+from app.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ChildRequest:
     agent: str | None
     input: Any

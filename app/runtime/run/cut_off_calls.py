@@ -1,17 +1,17 @@
 """What becomes of a call that may have taken effect and has no result: an operator decides, once per attempt."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from app.backends.contract import StepFailed
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.suspend import Suspended
+from app.core.value import value
 from app.events.catalog.interrupt import InterruptRaised
 from app.runtime.run.run_log import RunLog
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CutOffCall:
     call_id: str
     tool: str
@@ -19,7 +19,7 @@ class CutOffCall:
     argument_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UseOutput:
     """The operator knows what it gave."""
 

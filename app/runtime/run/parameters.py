@@ -5,9 +5,9 @@ Pure. Leaves to others: whether the values make sense (the protocols), what a pr
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from app.core.value import value
 from app.models.negotiate import ModelChoice
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.base import Parameters, Reasoning
@@ -23,7 +23,7 @@ _KNOBS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RequestedParameters:
     """The agent's own settings with the client's in their place."""
 

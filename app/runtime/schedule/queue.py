@@ -37,7 +37,7 @@ class RunRef:
     background: bool = field(default=False, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class QueueLimits:
     running: int = 64
     """Runs at work at once, of all tenants."""

@@ -7,12 +7,12 @@ against it. What is known is kept in the run's lease; see ADR 13. Leaves to the 
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 
 from cachetools import LRUCache
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.events.catalog import request
 from app.runtime.ports import LastLease, Leases
 from app.runtime.run.completed_steps import COMPLETES_A_STEP
@@ -31,7 +31,7 @@ _CLAIMS: Final = frozenset({request.RequestStarted.type, request.RequestResumed.
 _TYPES: Final = sorted(COMPLETES_A_STEP | _CLAIMS)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Suspicion:
     """What speaks against a run when it is claimed again; nothing, of nearly every run."""
 

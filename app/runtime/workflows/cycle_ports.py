@@ -4,18 +4,19 @@ A cycle reaches models and tools through agents alone: there is nothing else her
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from app.backends.contract import AgentAnswer
 from app.core.artifact import ArtifactRef
 from app.core.decisions import Decision
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.catalog import Payload
 from app.policy.contract import Point
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentTask:
     """A request to an agent on behalf of a phase."""
 

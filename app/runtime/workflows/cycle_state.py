@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app.core.json import JsonObject, present
+from app.core.value import value
 from app.runtime.workflows.loop_bounds import LoopState
 from app.workspace.compiled_cycles import CompiledCycle, CompiledPhase
 from app.workspace.unit_fields import CONTRACT_NAMES
@@ -15,7 +16,7 @@ from app.workspace.unit_fields import CONTRACT_NAMES
 AGGREGATE = "review_aggregate"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PhaseResult:
     """What one visit of a phase gave, and where the cycle goes from there."""
 

@@ -4,19 +4,20 @@ A generation begins when the cycle goes back to a phase that it has been through
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.runtime.workflows.cycle_values import used
 from app.runtime.workflows.review_aggregate import fingerprint
 from app.workspace.compiled_cycles import LoopBounds
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LoopState:
     """What the generations so far left behind."""
 
@@ -24,7 +25,7 @@ class LoopState:
     grades: Sequence[float] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LoopCheck:
     """How the loop stands when a generation has ended and `generation` would begin."""
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Issue, SchemaRegistry, Validator
+from app.core.value import value
 from app.runtime.workflows.review_aggregate import MAX_FINDINGS, ReviewReport, read_report
 from app.workspace.compiled_cycles import CompiledPhase, InvokedAgent
 
@@ -18,7 +18,7 @@ _FENCED: Final = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 _MAX_ISSUES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Malformed:
     """An answer that breaks its schema: which one, and where."""
 

@@ -5,11 +5,11 @@ cycle: what a denial does and recording it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.runtime.workflows.cycle_values import used
 from app.runtime.workflows.review_aggregate import AUTOFIX_CLASSES, judged
 from app.workspace.compiled_cycles import OUTCOMES, CompiledPolicy, InvokedAgent, PolicyDecision
@@ -20,7 +20,7 @@ _ORDER: Final[tuple[PolicyDecision, ...]] = ("allow", "advisory", "deny")
 _REASONS: Final = 5  # different reasons of one decision that are worth reading
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ruling:
     """What one policy says about one thing: a finding, an agent, the mode or the loop."""
 
@@ -30,7 +30,7 @@ class Ruling:
     paths: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PolicyVerdict:
     """What one policy says about a phase: the strictest of its rulings."""
 
@@ -116,7 +116,7 @@ def routed_for(mode: str, found: JsonObject, *, report: bool, approved: bool | N
 # -- agents --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Permission:
     """Whether an agent is asked, and which files it may write. None: what its tools allow."""
 

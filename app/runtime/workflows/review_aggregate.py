@@ -5,13 +5,13 @@ of the reviewers does not matter and a repeated report changes nothing: the merg
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Validator
+from app.core.value import value
 
 SEVERITIES: Final = ("P0", "P1", "P2", "P3")
 """The worst first."""
@@ -25,7 +25,7 @@ _VERDICTS: Final = {"allow": "allow", "pass": "allow", "deny": "deny", "fail": "
 _TEXTS: Final = ("title", "id", "description", "suggestion", "path")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ReviewReport:
     """One reviewer's answer: valid findings, and its verdict if it gave one."""
 

@@ -5,7 +5,7 @@ Each tenant has its own folder. `http_fetch` exists only when the operator lists
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry, Validator
+from app.core.value import value
 from app.outside.addresses import AddressPolicy
 from app.outside.files import Rooted, hash_of, tenant_folder
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError
@@ -60,7 +61,7 @@ _CLAIM: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BuiltinTool:
     definition: ToolDefinition
     action: Action
@@ -237,7 +238,7 @@ async def _ask_user(arguments: JsonObject, ctx: ToolContext) -> Result | Failure
     return answers if isinstance(answers, Failure) else JsonResult({"answers": answers})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Now:
     clock: Clock
 
@@ -246,7 +247,7 @@ class _Now:
         return JsonResult({"utc": iso(now), "epochMs": now})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Fetch:
     client: HttpClient
     policy: AddressPolicy

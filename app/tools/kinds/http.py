@@ -6,13 +6,14 @@ host. Secrets stand in the template's own text and are scrubbed from the answer.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError, Reply
 from app.tools.contract import NO_NETWORK, BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
@@ -28,7 +29,7 @@ _NET_SECONDS: Final = 1.0
 _TEXTUAL: Final = ("text/", "application/json", "application/xml", "application/problem+json")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class HttpRequest:
     """The template of one request. `json` wins over `text`; without both and with `send_arguments` the body
     is the arguments themselves."""

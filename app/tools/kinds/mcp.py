@@ -6,12 +6,12 @@ Both are imported when a workspace first declares such a server: most declare no
 import asyncio
 import importlib
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.outside.http import HttpClient
 from app.tools.contract import Tool
 from app.tools.grants import GrantVault, McpGrant
@@ -67,7 +67,7 @@ def _endpoint(workspace: CompiledWorkspace, name: str) -> "McpEndpoint":
     return server_of(workspace.mcp_servers[name], frozenset(outgoing.private), frozenset(outgoing.hosts))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpLogin:
     """The two steps of a login to one server, for whoever keeps logins."""
 

@@ -4,12 +4,13 @@ Leaves to others: connecting (`mcp_connect`) and sessions (`mcp_sessions`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from app.core.value import value
 from app.workspace.specs.tool import McpOAuth
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpEndpoint:
     """Where a server is: a command (stdio) or a URL (streamable HTTP). From workspace files only."""
 

@@ -11,13 +11,14 @@ import importlib
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
+from app.core.value import value
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import HttpClient
 from app.tools.grants import McpGrant
@@ -45,7 +46,7 @@ class OAuthRefused(Exception):
         self.message, self.final = message, final
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Discovered:
     metadata: "OAuthMetadata"
     resource: str | None

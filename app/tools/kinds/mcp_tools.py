@@ -9,12 +9,13 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.tools.complaints import error_text
 from app.tools.contract import NO_NETWORK, BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
@@ -32,7 +33,7 @@ _MAX_PAGES: Final = 100  # a listing that never ends must not hold a call
 _UNKNOWN_OUTCOME: Final = "the MCP server was lost during the call; whether it acted is not known"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Offer:
     """A tool as a server describes it. The hash covers all that a model or the guard gets to see."""
 
@@ -88,7 +89,7 @@ class McpServer:
         return McpTool(replace(definition, **fields), offer.name, expected, self._sessions)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class McpTool:
     definition: ToolDefinition
     remote: str

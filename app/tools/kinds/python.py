@@ -1,11 +1,11 @@
 """Python functions as tools. Trusted code of the workspace; `app.tools.functions` calls them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.tools.contract import Result, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.decorator import FunctionTool, tool
@@ -15,7 +15,7 @@ from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.entry_loader import load_entry
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PythonTool:
     definition: ToolDefinition
     function: Callable[..., Any]

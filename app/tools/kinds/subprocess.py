@@ -8,13 +8,14 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.outside import process
 from app.outside.hidden import hidden_from_programs
 from app.outside.process import Finished, ProcessError, ProcessLimits, Program
@@ -29,7 +30,7 @@ from app.workspace.templates import Template, tolerant_template
 _DEFAULT_LIMITS: Final = ProcessLimits()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CommandTemplate:
     argv: tuple[Template, ...]
     env: Mapping[str, Template] = field(default_factory=dict)

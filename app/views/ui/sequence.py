@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.core.value import value
 from app.views.ui import standard
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UiViolation:
     code: str
     event_id: str

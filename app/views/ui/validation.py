@@ -5,10 +5,10 @@ Nothing is thrown: a foreign event may be anything that JSON can say. Leaves to 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from app.core import json
+from app.core.value import value
 from app.views.ui import standard
 
 Code: TypeAlias = Literal[
@@ -16,7 +16,7 @@ Code: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UiIssue:
     code: Code
     path: str

@@ -7,7 +7,6 @@ its kind, else the default of its kind, which goes through the context. A condit
 import inspect
 import operator
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypedDict
 
 from langchain_core.messages import BaseMessage
@@ -19,6 +18,7 @@ from app.backends.contract import CallOptions, StepFailed
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import value
 from app.views.history import user_message
 from app.workspace.compiled import CompiledRoute
 from app.workspace.entry_loader import load_nearest
@@ -44,7 +44,7 @@ class EdgeState(TypedDict, total=False):
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GraphNode:
     """A node as its handler sees it."""
 

@@ -42,6 +42,9 @@ class Used:
     worked_ms: int = 0
 
 
+NOTHING_USED: Final = Used()
+
+
 class _Part(Protocol):
     async def reserve(self, estimate: Estimate) -> Reservation | Failure: ...
 

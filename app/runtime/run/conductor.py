@@ -25,7 +25,7 @@ from app.events.ports import StoreError
 from app.events.recorder import Scope
 from app.models.router import error_value
 from app.policy.contract import About
-from app.runtime.run.budgets import RunBudget, Used
+from app.runtime.run.budgets import NOTHING_USED, RunBudget, Used
 from app.runtime.run.child_request import ChildRequest
 from app.runtime.run.children import ask_agent, ceiling_of, run_child
 from app.runtime.run.control import Control
@@ -64,6 +64,7 @@ class Conductor:
         self._services, self._backends, self._workspaces = services, backends, workspaces
         self._workflow_backend = workflow_backend
         self._toolsets = toolsets
+        self._ask_agent, self._child = partial(ask_agent, self._run_child), partial(run_child, self._run_child)
         self._histories, self._direct = Histories(services.reader), DirectRuns(services)
 
     def run(
@@ -155,7 +156,8 @@ class Conductor:
         new: bool = False,
     ) -> RunScope | Failure:
         workspace = toolset.workspace
-        agent, backend = workspace.acting(run.agent, run.workflow), self._backend(workspace, run)
+        agent = workspace.acting(run.agent, run.workflow)
+        backend = self._backend(workspace, run, agent)
         if agent is None or isinstance(backend, Failure):
             return backend if isinstance(backend, Failure) else _not_available(run)
         memo = Memo()
@@ -173,7 +175,7 @@ class Conductor:
             # Whatever a conversation asks for holds down the whole line of subagents.
             held = {name: parent.asked.get(name) for name in ("approvalPolicy", "mode", "sessionLimits")}
             asked = {**asked, **(child.asked() if child is not None else {}), **held}
-        used = Used() if new else _used(run, memo, family, parent)
+        used = NOTHING_USED if new else _used(run, memo, family, parent)
         budget = await self._budget(scope, asked, toolset, agent, used, parent)
         run_log = RunLog(
             self._services.recorder,
@@ -201,8 +203,8 @@ class Conductor:
             before,
             family,
             asked.get("input"),
-            partial(ask_agent, self._run_child),
-            partial(run_child, self._run_child),
+            self._ask_agent,
+            self._child,
             RunHooks(toolset.hooks, run_log, agent.name, family, load),
             load,
             self._former_scope,
@@ -260,12 +262,11 @@ class Conductor:
             output=None,
         )
 
-    def _backend(self, workspace: CompiledWorkspace, run: Run) -> Backend | Failure:
+    def _backend(self, workspace: CompiledWorkspace, run: Run, agent: CompiledAgent | None) -> Backend | Failure:
         if run.workflow is not None:
             flow = workspace.workflows.get(run.workflow)
             made = self._workflow_backend(flow) if flow is not None and self._workflow_backend is not None else None
             return made or _not_available(run)
-        agent = workspace.acting(run.agent)
         return (self._backends.get(agent.spec.backend) if agent is not None else None) or _not_available(run)
 
     async def _budget(

@@ -86,6 +86,8 @@ class ModelCalls:
         """The model that somebody switched to; None keeps the agent's plan."""
         self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
         self.parallel = agent.spec.parallel_tools
+        self._offered: tuple[Sequence[ToolDefinition], tuple[ToolDef, ...]] = ((), ())
+        """Tools, and the same as a model is shown them: nearly every call of a run offers the same."""
         self._asked: JsonObject = {}
         self._requested: RequestedParameters | None = None
         """None as long as the client wants nothing of its own."""
@@ -215,14 +217,19 @@ class ModelCalls:
         known = [room for room in rooms if room is not None]
         if not known:
             return None
-        offered = [ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools]
         return max(
             0,
             min(known)
             - estimate_tokens(
-                CompletionRequest(messages=(), tools=tuple(offered), response_schema=self.response_schema)
+                CompletionRequest(messages=(), tools=self._shown(tools), response_schema=self.response_schema)
             ),
         )
+
+    def _shown(self, tools: Sequence[ToolDefinition]) -> tuple[ToolDef, ...]:
+        if self._offered[0] is not tools:
+            shown = tuple([ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools])
+            self._offered = (tools, shown)
+        return self._offered[1]
 
     async def mend(self, call_id: str, messages: Sequence[JsonObject], tool: ToolDefinition) -> ModelAnswer | None:
         """One try to get a better tool call; outside the conversation, so it has no number."""
@@ -391,7 +398,7 @@ class ModelCalls:
             self._choice = None
         if choice not in _ANY_TOOL and all(tool.name != choice for tool in tools):
             choice = None  # the tool is not offered here, and no provider takes the choice of one that it does not know
-        offered = tuple([ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools]) if tools else ()
+        offered = self._shown(tools) if tools else ()
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
             reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)

@@ -13,24 +13,23 @@ from app.core import json
 from app.core.errors import Failure
 
 
-class Unused:
+class Unused(dict[str, deque[dict[str, Any]]]):
+    """By key; false when all of them are used."""
+
     def __init__(self, recorded: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        self._by_key: dict[str, deque[dict[str, Any]]] = {}
+        super().__init__()
         for key, payload in recorded:
-            self._by_key.setdefault(key, deque()).append(payload)
+            self.setdefault(key, deque()).append(payload)
 
     def take(self, key: str) -> dict[str, Any] | None:
         """The next one of this content; None when all of them are used."""
-        left = self._by_key.get(key)
+        left = self.get(key)
         if left is None:
             return None
         found = left.popleft()
         if not left:
-            del self._by_key[key]
+            del self[key]
         return found
-
-    def __bool__(self) -> bool:
-        return bool(self._by_key)
 
 
 NOTHING_UNUSED: Final = Unused(())

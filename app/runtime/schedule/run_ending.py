@@ -45,7 +45,7 @@ class RunEnding:
         """
         control = held.control
         completes = ending[-1].type == request.RequestCompleted.type
-        late = control.unanswered() if completes else []
+        late = control.unanswered() if completes and control.known else []
         if late and control.replays and any(command["commandId"] not in tried for command in late):
             tried |= {command["commandId"] for command in late}
             await self._record_held(scope, await control.take_held())
@@ -58,7 +58,10 @@ class RunEnding:
             ending = [*ending[:-1], retry]
         elif isinstance(ending[-1], request.RequestCancelled | request.RequestFailed):
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
-        children, last = await self._end_children(run, held), await control.take_held()
+        children: list[PayloadEntry] = []
+        if control.children or run.started_at is not None:
+            children = await self._end_children(run, held)
+        last = await control.take_held()
         if control.asked:
             children += await self._left_open(scope)
         closing = ending
@@ -117,7 +120,5 @@ class RunEnding:
         children = set(held.control.children)
         if run.started_at is not None:
             children |= set(await self._children.open_children(held.ref.tenant, run.thread_id, run.id))
-        if not children:
-            return []
         ended = request.RequestCancelled(reason="its parent ended")
         return [PayloadEntry(ended, run_id=child, actor="system") for child in sorted(children)]

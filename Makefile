@@ -47,8 +47,9 @@ $(EXTRAS)/.installed: $(VENV)/.dev requirements/extras/all.txt
 	@$(EXTRAS)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/extras/all.txt
 	@touch $@
 
-test: test-extras chromium
-	@$(BIN)/python -m pytest $(PARALLEL)
+# The tests of the optional backends run beside the others.
+test: install-extras chromium
+	@bash scripts/test.sh $(BIN) $(PARALLEL)
 
 # The same with random delays of up to SHAKE milliseconds around commits, reads and tool calls: finds tests (and code) that
 # take an order of events for granted. TESTS=tests/runtime takes only those.
@@ -70,7 +71,10 @@ test-extras: install-extras
 test-each-extra: install-dev
 	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging/test_extras.py -k "installs_alone and ($(or $(EXTRA),installs))"
 
-check: format lint types imports generated test
+# What only reads, two at a time; then the tests.
+check: install-dev
+	@$(MAKE) --no-print-directory -j 2 types imports format lint generated
+	@$(MAKE) --no-print-directory test
 
 format: install-dev
 	@$(BIN)/ruff format --check .

@@ -8,14 +8,15 @@ from typing import Any
 
 import httpx2
 from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.connection import Connection
 
 from app.core import json
 
 TERMINAL = ("completed", "failed", "cancelled")
-_close = ClientConnection.close
+_close = Connection.close
 
 
-async def _read_and_close(self: ClientConnection, code: int = 1000, reason: str = "") -> None:
+async def _read_and_close(self: Connection, code: int = 1000, reason: str = "") -> None:
     frames = self.recv_messages
     frames.high = frames.low = None
     if frames.paused:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,13 +26,15 @@ from tests.server import secret_file
 _PORTS: Final = 20_000, 32_000
 """Below those that the kernel gives to connections and to servers that take any."""
 _PROCESSES: Final = 8
+_FIRST: Final = _PROCESSES // 2 if Path(sys.prefix).name == "extras" else 0
+"""The tests of the optional backends run beside the others, with processes of the same names."""
 _given: set[int] = set()
 
 
 def free_port() -> int:
     """For a server that listens later, or again: none that the kernel could give to somebody else until then. Each
     process of the tests has its own."""
-    mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES
+    mine = (_FIRST + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))) % _PROCESSES
     ports = list(set(range(_PORTS[0] + mine, _PORTS[1], _PROCESSES)) - _given)
     random.SystemRandom().shuffle(ports)
     for port in ports:

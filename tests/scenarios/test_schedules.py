@@ -149,7 +149,7 @@ def daily(zone: str, at: time, first: date, days: int) -> set[str]:
         wanted = datetime.combine(first + timedelta(days=number), at)
         moment = (wanted - timedelta(hours=16)).replace(tzinfo=UTC)
         while moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) < wanted:
-            moment += timedelta(minutes=1)
+            moment += timedelta(minutes=15)  # times and changes of these clocks are multiples of it
         found.add(iso(round(moment.timestamp() * 1000)))
     return found
 

@@ -3,8 +3,9 @@
 `build` is given the kinds by wiring and answers a rule book, or every reason why there is none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import cache
 from typing import Final
 
 from app.core.errors import Failure
@@ -66,7 +67,9 @@ def build(workspace: CompiledWorkspace, kinds: Kinds[GuardrailKind], deps: Guard
             rules[declared.name] = made
     if failures:
         return failures
-    agents = {name: _of_agent(agent.spec.guardrails.stages, rules) for name, agent in workspace.everyone_acting.items()}
+    inspection = cache(lambda names: Inspection([rules[name] for name in names]))
+    stages = {name: agent.spec.guardrails.stages for name, agent in workspace.everyone_acting.items()}
+    agents = {name: _of_agent(listed, rules, inspection) for name, listed in stages.items()}
     return RuleBook({name: found for name, found in agents.items() if found is not None})
 
 
@@ -98,12 +101,16 @@ def make(
     )
 
 
-def _of_agent(stages: Mapping[Stage, Sequence[str]], rules: Mapping[str, GuardrailRule]) -> AgentRules | None:
-    listed = {stage: [rules[name] for name in names] for stage, names in stages.items() if names}
+def _of_agent(
+    stages: Mapping[Stage, Sequence[str]],
+    rules: Mapping[str, GuardrailRule],
+    inspection: Callable[[tuple[str, ...]], Inspection],
+) -> AgentRules | None:
+    """`inspection` is the same for the same rules, wherever they are listed: making one takes long."""
+    listed = {stage: tuple(names) for stage, names in stages.items() if names}
     if not listed:
         return None
-    output = listed.get("output", [])
+    output = [rules[name] for name in listed.get("output", ())]
     holds = any(not rule.streams for rule in output)
-    return AgentRules(
-        {stage: Inspection(found) for stage, found in listed.items()}, () if holds else tuple(output), holds
-    )
+    found = {stage: inspection(names) for stage, names in listed.items()}
+    return AgentRules(found, () if holds else tuple(output), holds)

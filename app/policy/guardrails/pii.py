@@ -7,7 +7,7 @@ not depend on how a text is cut. Leaves to others: what follows from a find.
 import ipaddress
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from app.policy.guardrails.contract import Match
@@ -305,5 +305,11 @@ PII: Final[dict[str, Make]] = {
 }
 
 
+@cache
+def _scanners_of(kind: str) -> tuple[NumberScanner | SecretPattern, ...]:
+    """They keep nothing of what they look at, so that all rules share them."""
+    return tuple(PII[kind]())
+
+
 def pii_scanners(kinds: Iterable[str]) -> list[NumberScanner | SecretPattern]:
-    return [scanner for kind in kinds for scanner in PII[kind]()]
+    return [scanner for kind in kinds for scanner in _scanners_of(kind)]

@@ -27,7 +27,7 @@ async def _read_and_close(self: Connection, code: int = 1000, reason: str = "") 
 def close_at_once() -> None:
     """From now on in this process. A websocket that holds more frames than its test looked at does not read, not even
     the server's farewell: its client would wait ten seconds for that, and then give up."""
-    ClientConnection.close = _read_and_close  # type: ignore[assignment, method-assign]
+    ClientConnection.close = _read_and_close  # type: ignore[method-assign]
 
 
 async def submit(client: httpx2.AsyncClient, agent: str, text: str, wait: float = 0, **more: Any) -> dict[str, Any]:

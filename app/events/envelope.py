@@ -92,7 +92,7 @@ class Event:
         def __getattr__(self, name: str) -> Any:
             """Called for a slot that is empty: reading one that is filled costs no call."""
             if name != "payload":
-                raise AttributeError(f"an event has no {name}", name=name, obj=self)
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             self.payload = made = json.loads(self.payload_bytes)
             return made
 

@@ -33,6 +33,7 @@ from app.models.negotiate import ModelChoice
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.workspace.catalog import Kinds
 from tests.models.provider_setup import a_model
 
 CHUNKS = 200
@@ -180,7 +181,7 @@ def a_router(client: HttpClient) -> ModelRouter:
     clock = SystemClock()
     deps = ProviderDeps(client, lambda reference: None, clock, asyncio.sleep)
     return ModelRouter(
-        Providers({"openai": openai.provider}, deps),
+        Providers(Kinds([openai.KIND]), deps),
         schemas=SchemaRegistry(),
         clock=clock,
         random=random.random,

@@ -1,7 +1,8 @@
 """A circuit breaker: leaves a model alone for a while when nearly all calls to it fail.
 
 It looks at the share of failures among the last calls, so that a provider that fails now and then is retried and not
-shut off. Counters on an injected clock; nothing here waits. Leaves to `patience`: what a call does while it is open.
+shut off. Counters on an injected clock; nothing here waits. Leaves to `retry_schedule`: what a call does while it
+is open.
 """
 
 from collections import deque

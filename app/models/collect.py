@@ -20,6 +20,8 @@ from app.models.toolcalls import UpstreamIds
 
 # Deltas stay in their row of the log, never a blob, so a burst is published in pieces.
 MAX_DELTA = 8_192
+# More than any model reads or writes, and exact in every reader of JSON.
+MAX_TOKENS = 2**53 - 1
 
 
 class Collector:
@@ -137,7 +139,12 @@ class Collector:
         elif isinstance(event, Completed):
             self.completed = event
         elif isinstance(event, UsageReport):
-            self.usage = event
+            self.usage = UsageReport(
+                _count(event.input_tokens) or 0,
+                _count(event.output_tokens) or 0,
+                _count(event.reasoning_tokens),
+                _count(event.cached_tokens),
+            )
         elif isinstance(event, ToolCall):
             self.calls.append(self._ids.of_call(event))
         elif isinstance(event, StreamError):
@@ -198,3 +205,11 @@ class Collector:
         return BuiltDelta(
             self._adapter, self._phase, self._message_id, call.part, text, tool_id=call.name, call_id=call_id
         )
+
+
+def _count(reported: object) -> int | None:
+    """A number of tokens as a provider reported it. What cannot be one counts as not reported, so that it is
+    estimated: a budget is not spent by a text, a fraction, or a number below zero."""
+    if type(reported) is float and reported.is_integer():
+        reported = int(reported)
+    return reported if type(reported) is int and 0 <= reported <= MAX_TOKENS else None

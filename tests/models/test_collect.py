@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.models.collect import MAX_DELTA, Collector
-from app.models.contract import Completed, Started, StreamEvent, TextDelta
+from app.models.completion import TokenUsage
+from app.models.contract import Completed, Started, StreamEvent, TextDelta, UsageReport
 from app.policy.redaction import CurrentRedaction
 from app.runtime.run.message_screen import SecretScreen
 
@@ -49,3 +51,20 @@ def test_a_long_text_is_published_in_pieces() -> None:
     deltas = collector.take([Started(), TextDelta(text), Completed("stop")])
     pieces = [delta.to_json()["event"]["text"] for delta in deltas]
     assert "".join(pieces) == text and max(map(len, pieces)) == MAX_DELTA
+
+
+@pytest.mark.parametrize(
+    "wrong", ["12", 1.5, -1, 2**60, 1e99, float("inf"), float("nan"), True, [3], {"a": 1}], ids=repr
+)
+def test_a_count_that_is_no_number_of_tokens_is_estimated(wrong: object) -> None:
+    """Providers send what they like, and a budget is spent by it."""
+    collector = Collector("native", "msg_1", screen=SecretScreen(CurrentRedaction().streamed))
+    report = UsageReport(wrong, wrong, wrong, wrong)  # type: ignore[arg-type]
+    collector.take([Started(), TextDelta("Hello, world"), report, Completed("stop")])
+    assert collector.spent(estimated_input=9) == TokenUsage(9, 3)
+
+
+def test_a_whole_number_of_tokens_may_be_written_as_a_fraction() -> None:
+    collector = Collector("native", "msg_1")
+    collector.take([Started(), TextDelta("Hello"), UsageReport(7.0, 2.0), Completed("stop")])  # type: ignore[arg-type]
+    assert collector.spent(estimated_input=9) == TokenUsage(7, 2)

@@ -35,7 +35,8 @@ MAX_BATCH_EVENTS: Final = 2000
 """Bounds how long one transaction takes; what is over waits for the next."""
 GATHERING_TURNS: Final = 4
 """Of the event loop, at most, in which commands are gathered before a commit, as long as each brings more."""
-MAX_HOT_THREADS: Final = 4096
+HOT_THREADS: Final = 1024
+"""Threads whose records are kept between commits, 3 KB each: enough for conversations that go on at once."""
 PROBE_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 1.0
 """How long callers of a commit of unknown outcome wait for the database to come back."""
@@ -61,8 +62,10 @@ class Log:
         publish: Callable[[Sequence[Event]], None],
         max_pending: int = 20_000,
         patience: float = 10.0,
+        hot_threads: int = HOT_THREADS,
     ) -> None:
-        """`patience` is how long a caller waits for its commit, in seconds."""
+        """`patience` is how long a caller waits for its commit, in seconds; `hot_threads` how many threads are kept in
+        memory, which must be more than have a run at work: each of their commits would look them up again."""
         self._database = database
         self._clock = clock
         self._publish = publish
@@ -75,7 +78,7 @@ class Log:
         self._room = asyncio.Event()
         self._room.set()
         self._parked = ParkedCommands[WaitingCommand]()
-        self._hot = RecentDict[tuple[str, str], ThreadHead](MAX_HOT_THREADS)
+        self._hot = RecentDict[tuple[str, str], ThreadHead](hot_threads)
         self._accepted = 0
         self._turn = 0
         self._after_others = 0

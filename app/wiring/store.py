@@ -26,7 +26,7 @@ from app.store.folder import DataFolder, FolderUnusable
 from app.store.health import WatchedDatabase
 from app.store.keys import StoredKeys
 from app.store.leases import LeaseTable
-from app.store.log import Log
+from app.store.log import HOT_THREADS, Log
 from app.store.migrate import migrate
 from app.store.pooler import check_pooler
 from app.store.privacy import open_privately, tighten
@@ -128,7 +128,8 @@ async def open_store(
         relay = Relay(hub, reader)
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
         publish = relay.publish if settings.is_postgres else hub.publish
-        event_log = Log(database, clock, publish, settings.max_pending_events, patience)
+        hot_threads = max(HOT_THREADS, 4 * settings.max_concurrent_runs)
+        event_log = Log(database, clock, publish, settings.max_pending_events, patience, hot_threads)
         leases = LeaseTable(database)
         if not settings.is_postgres:
             with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves

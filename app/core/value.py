@@ -1,9 +1,9 @@
 """Immutable values: `@value(frozen=True, slots=True)` in place of the same with `@dataclass`.
 
 A frozen dataclass sets each field by a call of `object.__setattr__`, which costs several times an assignment, and one
-streamed answer makes some two hundred such fields. It also compiles six methods for each class, which was a fifth of
-the server's start; here they share all but `__init__`. To mypy these classes are frozen dataclasses; nothing is paid
-for it when the program runs. Not for what hooks and backends of other packages get: their types are checked by nobody.
+streamed answer makes some two hundred such fields. It also compiles six methods for each class when the server starts;
+here they share all but `__init__`. To mypy these classes are frozen dataclasses; nothing is paid for it when the
+program runs. Not for what hooks and backends of other packages get: their types are checked by nobody.
 """
 
 from typing import TYPE_CHECKING, Any

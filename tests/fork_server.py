@@ -136,13 +136,15 @@ def become(request: Request) -> None:
 
 def _find_packages(folders: list[str]) -> None:
     """As PYTHONPATH names them behind this tree, which all of us have."""
-    from app.wiring.kinds import installed_points
+    from app.wiring import kinds
 
     if folders:
         at = sys.path.index(os.environ["PYTHONPATH"].split(os.pathsep)[0]) + 1
         sys.path[at:at] = folders
         importlib.invalidate_caches()
-        installed_points.cache_clear()
+        for listed in vars(kinds).values():  # the process that we are a fork of has asked for what was installed there
+            if hasattr(listed, "cache_clear"):
+                listed.cache_clear()
 
 
 def run(module: str) -> int:

@@ -181,7 +181,7 @@ async def test_a_failed_run_is_reported_once_and_a_retry_meets_the_same_run(clie
     assert (caught.value.status_code, caught.value.code) == (502, "provider_error")
     assert caught.value.response.headers["x-should-retry"] == "false"
     stream = await client.chat.completions.create(model="helper", messages=[user("fail please")], stream=True)
-    with pytest.raises(openai.APIError, match="no model answered"):
+    with pytest.raises(openai.APIError, match="No model answered"):
         async for _ in stream:
             pass
 

@@ -1,8 +1,8 @@
-"""The process that `tests.forks` forks programs from: it has imported what a started server imports, and runs nothing.
+"""The process that `tests.forks` forks programs from: it has imported what a server imports and served one run.
 
 Whoever wants a program connects, sends what it is and its streams, and is told its process id and, when it has ended,
-its exit code. A program whose starter is gone is killed. This process has no thread, so that a fork of it is as good as
-a fresh process. Leaves to others: asking it (`tests.forks`).
+its exit code. A program whose starter is gone is killed. This process has no thread left, so that a fork of it is as
+good as a fresh process. Leaves to others: asking it (`tests.forks`).
 """
 
 import asyncio

@@ -10,7 +10,10 @@ def main() -> None:
             "holdfast does not run on Windows itself, because it needs Unix file locks and process groups.\n"
             "Run it in WSL 2 or in the container (see docs/platforms.md)."
         )
-    from app.cli.application import app
+    if sys.argv[1:2] == ["serve"]:
+        from app.cli.root import app
+    else:
+        from app.cli.application import app
     from app.cli.named_command import named_command
 
     named_command(app, sys.argv[1:])()

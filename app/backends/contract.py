@@ -12,13 +12,14 @@ from typing import Any, Literal, Protocol, TypeAlias
 from app.core.artifact import ArtifactRef, NewArtifact
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import contract_value
 from app.events.catalog.values import Effect
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.agent import ContextPolicy
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Output:
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class StepFailed(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CallRequest:
     """A tool call that a model asked for. Arguments that did not parse are empty, their text in `raw_args`."""
 
@@ -55,7 +56,7 @@ class CallRequest:
     raw_args: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CallResult:
     call_id: str
     name: str
@@ -66,7 +67,7 @@ class CallResult:
     """The output as structured data; None for a call that gave none."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ModelAnswer:
     text: str
     calls: tuple[CallRequest, ...]
@@ -77,7 +78,7 @@ class ModelAnswer:
     """The answer as message parts, where a model made more than text."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolSpecView:
     """A tool as a backend may describe it to its upstream."""
 
@@ -89,7 +90,7 @@ class ToolSpecView:
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ExtraTool:
     """A tool that the backend runs itself, by `Context.step`."""
 
@@ -98,7 +99,7 @@ class ExtraTool:
     input: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class RequestView:
     """What was asked for, as it was accepted. `input` is what hooks and guardrails made of it."""
 
@@ -113,7 +114,7 @@ class RequestView:
     parent_run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CallOptions:
     """How one model call differs from the agent's usual ones."""
 
@@ -128,7 +129,7 @@ class CallOptions:
     """Tools that the backend runs itself and that the model is offered as well. `call_tools` does not know them."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class AgentAnswer:
     """How a subagent's run ended."""
 
@@ -142,7 +143,7 @@ class AgentAnswer:
     """`{code, message}` of one that failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Skill:
     """The skill that the input's words chose."""
 

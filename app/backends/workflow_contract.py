@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.core.value import value
+from app.core.value import mutable, value
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledWorkflow
 from app.workspace.flow_graph import FlowGraph
@@ -49,7 +49,7 @@ class NodeRecord:
         return {"error": self.error} if self.error is not None else {"output": self.output}
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class FlowValues:
     """What templates and routers may read: by node its newest visit, and how often each has run."""
 

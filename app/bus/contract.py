@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from app.core.errors import HoldfastError
+from app.core.value import contract_value
 from app.workspace.catalog import Kind
 
 MAX_MESSAGE_BYTES: Final = 7_500
@@ -83,7 +84,7 @@ OpenChannel = Callable[[Callable[[str, str], None]], Awaitable[Channel]]
 """Connects; what is heard is passed to the given function as (channel, message). Raises `StoreError`."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class BusDeps:
     """What a kind may need of the server."""
 

@@ -2,14 +2,15 @@
 
 import mimetypes
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from app.core.value import contract_value
 
 MAX_ARTIFACT_NAME: Final = 200
 MAX_ARTIFACT_BYTES: Final = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ArtifactRef:
     """A stored artifact: an immutable named output, by reference."""
 
@@ -22,7 +23,7 @@ class ArtifactRef:
     """How many artifacts of the thread have this name, this one included."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class NewArtifact:
     """Content that is stored as an artifact when the run completes."""
 
@@ -31,7 +32,7 @@ class NewArtifact:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class FormerContent:
     """What a file held before it was written; None for a file that was not there."""
 

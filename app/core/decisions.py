@@ -1,22 +1,24 @@
 """What a hook or a policy answers: allow, deny, or transform. Values only; whoever asked performs them."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from app.core.value import contract_value
 
-@dataclass(frozen=True, slots=True)
+
+@contract_value(frozen=True, slots=True)
 class Allow:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Deny:
     reason: str
     by: str | None = None
     """The handler that denied, when it may be named."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Transform:
     """Go on with these fields of the subject replaced. Whoever asked validates them again."""
 
@@ -31,14 +33,14 @@ ALLOW = Allow()
 """The one instance most answers are."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Approved:
     by: str | None = None
     interrupt_id: str | None = None
     """The question whose answer allows the call."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class NotApproved:
     """A person (or an expiry) said no, or what was approved is not what is asked for."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from app.core.errors import HoldfastError
+from app.core.json_long_texts import STRETCH_BYTES, NotApart, put_back, take_out
 from app.core.json_outline import at_most_values, outline_of
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -49,6 +50,20 @@ def loads(data: bytes | str) -> Any:
 
 def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int | None = None) -> Any:
     """Parse what a stranger sent. The error never repeats the input."""
+    if len(data) > STRETCH_BYTES:
+        rest, texts = take_out(data)
+        if texts:
+            try:
+                value = put_back(_loads_whole(rest, max_depth, max_values), data, texts)
+            except (JsonError, NotApart):
+                pass  # what is wrong, if anything, is said of the text as it was sent
+            else:
+                _check_depth_and_content(value, max_depth)
+                return value
+    return _loads_whole(data, max_depth, max_values)
+
+
+def _loads_whole(data: bytes, max_depth: int, max_values: int | None) -> Any:
     if (
         max_values is not None
         and at_most_values(data) > max_values

@@ -6,8 +6,9 @@ others: whether the text is JSON at all (`core.json`); for anything else the cou
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from app.core.value import mutable
 
 WINDOW_BYTES: Final = 64 * 1024
 _COUNTED_BYTES: Final = 1024 * 1024
@@ -17,7 +18,7 @@ _OVERLAP: Final = 18
 """Digits of a long number that may stand before the border of a window."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Outline:
     commas: int = 0
     containers: int = 0

@@ -8,13 +8,14 @@ list of errors. Leaves to others: compiling and checking (`schemas`, the guard o
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import mutable
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
@@ -72,7 +73,7 @@ _LEADS: Final = frozenset(
 _BACKTRACKS: Final = re.compile(r"\(\?[=!<>(]|\\[1-9kgGK]|[+*?}]\+")
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Node:
     """A subschema and where it leads."""
 

@@ -7,7 +7,7 @@ changed. Leaves to others: scores (the evaluators), what the scores add up to (`
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.principal import Principal
-from app.core.value import value
+from app.core.value import mutable, value
 from app.evals.case_runs import EVAL_LABEL, CaseRuns, Plan
 from app.evals.cases import Case
 from app.evals.datasets import Datasets, DatasetVersion
@@ -67,7 +67,7 @@ class EvaluationRequest:
     use_cache: bool = True
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Progress:
     task: "asyncio.Task[None] | None" = None
     done: int = 0

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.policy.evaluator import Evaluator
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledWorkspace, Named
@@ -20,7 +21,7 @@ LoadFunction = Callable[[str, WorkspaceFiles, bool], Any]
 """Loads `module:function`; the last argument says that the module is a file of the workspace."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class EvaluatorDeps:
     load: LoadFunction
 

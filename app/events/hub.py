@@ -190,7 +190,7 @@ class Hub:
             everybody = self._by_tenant[tenant] = set()
             self.on_tenant(tenant)
         everybody.add(subscription)
-        subscription.listen_to(threads)
+        self.move(subscription, None if threads is None else frozenset(threads))
         return subscription
 
     # -- what is worth bringing here from other servers -----------------------------------------------
@@ -265,7 +265,8 @@ class Hub:
             asyncio.get_running_loop().call_soon(self._take_turns)
 
     def move(self, subscription: Subscription, threads: frozenset[str] | None) -> None:
-        self._take_out(subscription)
+        if subscription.threads is None or subscription.threads:  # a new one hears nothing yet
+            self._take_out(subscription)
         subscription.threads = threads
         if threads is None:
             self._unfiltered.setdefault(subscription.tenant, set()).add(subscription)

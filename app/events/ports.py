@@ -5,14 +5,13 @@ fails, nothing of the command is appended and the answer names who won. The stor
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from uuid_utils import uuid7
 
 from app.core.errors import Failure, HoldfastError
 from app.core.keys import ApiKey
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.envelope import Event
 
 
@@ -401,7 +400,7 @@ Condition: TypeAlias = (
 )
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Command:
     """Events of one thread that are appended together, or not at all."""
 

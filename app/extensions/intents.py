@@ -6,12 +6,13 @@ may. Leaves to the executor: when an answer is there, and the job's last event.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonError
+from app.core.value import mutable
 from app.events.blobs import stored_blobs, with_blobs
 from app.events.catalog import Payload, request
 from app.events.catalog.job import JobProgress
@@ -36,7 +37,7 @@ _PAGE: Final = 1000
 _EVER: Final = 2**62
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Recorded:
     """What the log says that was asked for and done already."""
 

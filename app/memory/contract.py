@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from app.core.clock import Clock, iso
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.events.ports import MemoryIndexed
 from app.memory.ranking import Ranked
 from app.views.memory_record import MemoryRecord
@@ -20,7 +21,7 @@ RecordSource = Literal["user", "model", "tool", "operator"]
 Outcome = Literal["accepted", "rejected", "merged", "asked"]
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class IndexEntry:
     """A record as a kind gets it to index."""
 
@@ -28,7 +29,7 @@ class IndexEntry:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class RecordQuery:
     tenant: str
     namespace: str
@@ -59,7 +60,7 @@ class RecordIndex(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class RecordFilter:
     """Which records a list has; None means any."""
 
@@ -71,7 +72,7 @@ class RecordFilter:
     user: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Standing:
     """What is stored already, before something is added."""
 
@@ -199,7 +200,7 @@ EmbeddingsOf = Callable[[str], Embeddings]
 """On the account of a tenant, for what no run asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class MemoryDeps:
     """What a kind may use."""
 
@@ -223,7 +224,7 @@ class MemoryKind(Kind):
 # -- what runs exchange with memory -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class RunIdentity:
     """On whose behalf: what the variables of a namespace stand for."""
 
@@ -244,7 +245,7 @@ class RunIdentity:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Recalled:
     memory: str
     namespace: str
@@ -256,7 +257,7 @@ class Recalled:
     """Why a kind could not search; what is recalled then is what others found, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class MemoryCandidate:
     """Something worth remembering, before anybody decided."""
 
@@ -272,7 +273,7 @@ class MemoryCandidate:
     """Characters that its attributes may have."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Submitted:
     """What became of a candidate."""
 
@@ -285,7 +286,7 @@ class Submitted:
     interrupt_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Said:
     """What a run has to learn from."""
 

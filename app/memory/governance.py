@@ -5,7 +5,7 @@ to `decisions`: what the policy says; to `forgetting`: removing.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from app.core import json
 from app.core.clock import Clock, iso
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_id
+from app.core.value import mutable
 from app.events import ports
 from app.events.catalog import Payload
 from app.events.catalog.interrupt import InterruptRaised
@@ -50,7 +51,7 @@ Check = Callable[[str], Awaitable[str | None]]
 """What guardrails leave of a text; None if they refuse it."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Batch:
     """What one submission will append."""
 

@@ -6,13 +6,14 @@ stays done, and the next round goes on. Leaves to others: when it runs (wiring's
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import structlog
 
 from app.core.clock import Clock, iso
 from app.core.errors import Failure, HoldfastError
+from app.core.value import mutable
 from app.events.catalog import Payload
 from app.events.catalog.memory import (
     MemoryMaintenanceCompleted,
@@ -41,7 +42,7 @@ _TRIM_AGAIN_MS: Final = 2 * 86_400_000
 log = structlog.get_logger("holdfast.memory")
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Findings:
     """What a look at all records found."""
 

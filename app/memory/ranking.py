@@ -6,9 +6,10 @@ records have a term; to `terms`: what a term is.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from app.core.value import contract_value
 from app.views.memory_record import MemoryRecord
 
 HALF_LIFE_MS: Final = 30 * 86_400_000
@@ -34,7 +35,7 @@ Posting = Sequence[int]
 """`(term, seq, occurrences, length)`: a record that has a term, with how many terms it has altogether."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Ranked:
     record: MemoryRecord
     score: float

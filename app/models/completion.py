@@ -7,12 +7,12 @@ them.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from app.core import json
-from app.core.value import value
+from app.core.value import contract_value, value
 
 SCHEMA_VERSION: Final = "v1"
 Role = Literal["system", "user", "assistant", "tool"]
@@ -34,7 +34,7 @@ _knobs: Final = attrgetter(*_KNOBS)
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Text:
     text: str
 
@@ -42,7 +42,7 @@ class Text:
         return {"type": "text", "text": self.text}
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class JsonPart:
     value: Any
 
@@ -50,7 +50,7 @@ class JsonPart:
         return {"type": "json", "json": self.value}
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Media:
     """Image, audio, video or file. `data` is never copied; `sha256` is its hash where already known."""
 
@@ -67,7 +67,7 @@ class Media:
         return made if self.name is None else made | {"name": self.name}
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Thought:
     """Reasoning that a provider expects back unchanged in the next turn; only it can read `signature`.
 
@@ -140,7 +140,7 @@ class Message:
         return self.parts or ((Text(self.content),) if self.content else ())
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolDef:
     name: str
     description: str = ""
@@ -150,7 +150,7 @@ class ToolDef:
         return {"name": self.name, "description": self.description, "schema_in": dict(self.input_schema)}
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ReasoningLevel:
     """How much to think: a level, a number of tokens, or both (a provider takes what it knows)."""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.signal import CancelSignal
-from app.core.value import value
+from app.core.value import contract_value, value
 from app.events.catalog.base import Payload
 from app.models.completion import (
     CompletionRequest,
@@ -143,7 +143,7 @@ Outside = Callable[[], AbstractContextManager[None]]
 Sleep = Callable[[float], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ProviderDeps:
     """What a provider kind may use."""
 

@@ -8,11 +8,12 @@ several servers `shared_limits` counts. Ours, because the limiters of libraries 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.value import mutable
 from app.models.config import ModelConfig
 from app.workspace.specs.model import ModelLimits
 
@@ -57,14 +58,14 @@ class RateWindow:
         entry[1] = amount
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Model:
     running: int = 0
     requests: RateWindow = field(default_factory=RateWindow)
     tokens: RateWindow = field(default_factory=RateWindow)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Waiter:
     name: str
     limits: ModelLimits

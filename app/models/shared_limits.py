@@ -17,6 +17,7 @@ from secrets import token_hex
 from typing import Any, Final, Protocol
 
 from app.core.clock import Clock
+from app.core.value import mutable
 from app.models.config import ModelConfig
 from app.workspace.specs.model import ModelLimits
 
@@ -40,7 +41,7 @@ class LimitRecords(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class LimitState:
     """The record of one model."""
 
@@ -103,7 +104,7 @@ def _free_in(spent: dict[int, int], wanted: int, limit: int, now_ms: int) -> flo
     return float(WINDOW)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class SharedSlot:
     """Permission for one call, counted over all servers."""
 

@@ -36,19 +36,33 @@ class JoinedBody(StreamReader):
     __slots__ = ()
 
     @classmethod
-    def of(cls, response: aiohttp.ClientResponse) -> None:
-        """Makes the response's body one of these; what has arrived of it stays."""
-        content = response.content
+    def take_over(cls, body: StreamReader | None) -> None:
+        """Makes the body of an answer one of these; what has arrived of it stays."""
         # Who wants aiohttp to watch a time gets a reader that does.
-        if type(content) is StreamReader and type(content._timer) is TimerNoop and is_tested():
-            content.__class__ = cls  # the parser made it, and asks nobody which class to take
+        if type(body) is StreamReader and type(body._timer) is TimerNoop and is_tested():
+            body.__class__ = cls  # the parser made it, and asks nobody which class to take
 
-    def begin_http_chunk_receiving(self) -> None:
-        """Nobody asks where chunks end."""
+    # Called for every chunk, and nobody asks where chunks end: these are the cheapest callables that do nothing.
+    begin_http_chunk_receiving = staticmethod(bool)  # type: ignore[assignment]
+    end_http_chunk_receiving = staticmethod(bool)  # type: ignore[assignment]
 
-    def end_http_chunk_receiving(self) -> None:
-        if len(self._buffer) > self._high_water_chunks:
-            self._protocol.pause_reading()  # few bytes in very many pieces are much memory all the same
+    def feed_data(self, data: bytes, size: int = 0) -> bool:
+        assert not self._eof, "feed_data after feed_eof"
+        if not data:
+            return False
+        length = len(data)
+        self._size += length
+        self._buffer.append(data)
+        self.total_bytes += length
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+        # Few bytes in very many pieces are much memory all the same.
+        if self._size > self._high_water or len(self._buffer) > self._high_water_chunks:
+            self._protocol.pause_reading()
+        return False
 
     async def readany(self) -> bytes:
         if self._exception is not None:

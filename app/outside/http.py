@@ -17,7 +17,7 @@ Failures are `OutsideError`s with a stable code; no message repeats a path, a qu
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 from yarl import URL
 
 from app.core import tracing
-from app.core.value import value
+from app.core.value import contract_value, value
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy
 from app.outside.failures import OutsideError as OutsideError
 from app.outside.inflate import BrokenBody, Inflater, inflater
@@ -53,7 +53,7 @@ PoolName = Literal["public", "private", "proxied"]
 request that was not, and neither does one to a proxy."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Deadlines:
     """Seconds; None means no limit. `idle` is the longest silence between two reads."""
 
@@ -62,7 +62,7 @@ class Deadlines:
     total: float | None = 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Segments:
     """A body sent piece by piece, so that a large attachment is never joined into one buffer."""
 

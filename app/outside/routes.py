@@ -5,12 +5,12 @@ Nothing in here talks to anybody. Leaves to `sessions`: names and addresses; to 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from yarl import URL
 
+from app.core.value import contract_value
 from app.outside.addresses import AddressPolicy, is_literal, is_public, normal_host
 from app.outside.failures import OutsideError, not_public, place_of
 
@@ -37,7 +37,7 @@ _RESERVED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class OutgoingRoute:
     """A place that a policy allows."""
 

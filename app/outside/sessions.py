@@ -14,6 +14,8 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.helpers import _EXC_SENTINEL
+from aiohttp.http_exceptions import HttpProcessingError
 
 from app.outside.addresses import is_public, normal_host
 from app.outside.direct import JoinedBody
@@ -71,6 +73,14 @@ class _Connection(ResponseHandler):
         if getattr(self, "_reading_paused", True) or getattr(self, "_buffer_paused", True):
             super().resume_reading(resume_parser)
 
+    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
+        """A parser that fails in the middle of a body reports it to the connection alone: without this, whoever reads
+        the body would wait until his time is over."""
+        body = self._payload
+        if isinstance(exc, HttpProcessingError) and body is not None and not body.is_eof():
+            body.set_exception(aiohttp.ClientPayloadError("the body is framed wrongly"), exc)
+        super().set_exception(exc, exc_cause)
+
 
 class _Request(aiohttp.ClientRequest):
     async def send(self, conn: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
@@ -90,7 +100,7 @@ class _Response(aiohttp.ClientResponse):
             if protocol is not None:
                 protocol.force_close()  # it may be back among the kept ones already
             raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
-        JoinedBody.of(self)
+        JoinedBody.take_over(self.content)
         return self
 
 

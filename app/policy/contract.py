@@ -5,11 +5,12 @@ stand the kinds. Nothing here knows what a decision means for the run: whoever a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from app.core.json import JsonObject
+from app.core.value import contract_value
 from app.events.catalog.artifact import UNDO_TOOL
 
 DEFAULT_PRIORITY: Final = 100
@@ -32,7 +33,7 @@ class Point(StrEnum):
     WORKFLOW_COMPLETE = "WorkflowComplete"
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class About:
     """On whose behalf a point is reached. `agent` is None for a tool that was asked for directly."""
 
@@ -42,7 +43,7 @@ class About:
     agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class HookContext:
     """What a handler may know besides its input. A function gets it by declaring a parameter `ctx`."""
 
@@ -58,7 +59,7 @@ class Handler(Protocol):
     async def decide(self, subject: JsonObject, ctx: HookContext) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Hook:
     """A handler in its place. `agents` None means everybody's; `tools` matters at the points of a tool call."""
 
@@ -79,7 +80,7 @@ class Hook:
         return subject["tool"].removeprefix(UNDO_TOOL) in self.tools or subject["tool"] in self.tools
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class HookConfig:
     """What a Hook document says to the handler it names."""
 

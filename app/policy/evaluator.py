@@ -6,17 +6,18 @@ Above stands `gates`, which compares the score with a threshold, and the evaluat
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.views.run_record import RunRecord
 
 REASON_LENGTH: Final = 2000
 """Characters; a reason is for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Judgement:
     """One answer of a judging model: what was asked, and what it cost."""
 
@@ -28,14 +29,14 @@ class Judgement:
     usage: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Score:
     value: float
     reason: str = ""
     judgements: tuple[Judgement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class JudgeQuestion:
     """`key` distinguishes the questions of one evaluation; an answer that is recorded under it is not asked again."""
 
@@ -46,7 +47,7 @@ class JudgeQuestion:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class JudgeAnswer:
     text: str
     model: str

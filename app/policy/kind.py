@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.policy.contract import Handler, HookConfig, Point
 from app.workspace.catalog import Kind, Kinds
 from app.workspace.compiled import CompiledWorkspace, Named
@@ -26,7 +27,7 @@ class BuiltinHook(Kind):
     """Where it has something to decide."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class HookDeps:
     folder: Path
     """The workspace's files."""

@@ -95,15 +95,15 @@ class CurrentRedaction:
 
     def __init__(self) -> None:
         self._now = LogRedaction()
+        self.suspects = self._now.suspects
+        """As `LogRedaction` has it, and not called through another method: every append looks."""
         self._with_rules: LRUCache[int, tuple[Sequence[GuardrailRule], StreamScanners]] = LRUCache(_MAX_RULE_SETS)
 
     def follow(self, kinds: Iterable[str], known: Iterable[str]) -> None:
         """`kinds` as a workspace names them; secrets are covered whether it says so or not."""
         self._now = LogRedaction([*SECRETS, *(kind for kind in kinds if kind in PERSONAL)], known)
+        self.suspects = self._now.suspects
         self._with_rules.clear()
-
-    def suspects(self, encoded: bytes) -> bool:
-        return self._now.suspects(encoded)
 
     def clean(self, value: dict[str, Any]) -> dict[str, Any]:
         return self._now.clean(value)

@@ -17,6 +17,7 @@ from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import REF, Document, may_answer, with_body_schema
 from app.protocols.http.errors import dialect_of, is_session_path, langgraph, openai
 from app.protocols.sessions import shapes as session_shapes
+from app.protocols.sessions.refusals import add_refusals
 
 _SUFFIX: Final = "Shape"
 _EVERYWHERE: Final = (
@@ -75,7 +76,7 @@ def document(app: FastAPI) -> Document:
         elif spelling is langgraph:
             _add_answers_of_langgraph(operation)
         elif is_session_path(path):
-            session_shapes.add_refusals(operation)
+            add_refusals(operation)
         elif path.startswith(("/api", "/metrics", "/agui")):
             _add_common_answers(operation)
     for unused in ("HTTPValidationError", "ValidationError"):

@@ -1,6 +1,7 @@
 """The web application: every route of every protocol, put together."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -64,7 +65,6 @@ from app.protocols.http.straight import straight_handlers
 from app.protocols.langgraph import routes as langgraph
 from app.protocols.mcp import routes as mcp
 from app.protocols.openai import routes as openai
-from app.protocols.openapi import document
 from app.protocols.sessions import (
     capabilities,
     controls,
@@ -98,10 +98,17 @@ def create_app(server: ServerContext) -> FastAPI:
         _add(app, module.routes(server).routes)
     _add(app, home.routes().routes)
     _add(app, console.routes().routes)
-    _add(app, docs.routes(lambda: document(app)).routes)
+    _add(app, docs.routes(lambda: _document(app)).routes)
     guard(app.routes, authorise)
     strictness.mark(app.routes)
     return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """With it come the shapes of all answers, which nothing else needs."""
+    from app.protocols.openapi import document
+
+    return document(app)
 
 
 def create_edge(server: ServerContext, app: FastAPI) -> ASGIApp:

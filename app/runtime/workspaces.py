@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from cachetools import LRUCache
 
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
+from app.core.recent import RecentDict
 from app.core.value import value
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.runtime.installed import installed_code
@@ -66,6 +67,9 @@ async def _nobody(status: WorkspaceStatus) -> None:
 
 
 class CurrentWorkspace:
+    current: CompiledWorkspace
+    """The workspace for a run that starts now; raises until one is loaded."""
+
     def __init__(
         self,
         root: Path,
@@ -84,7 +88,6 @@ class CurrentWorkspace:
         self._on_rejected = on_rejected
         self._cache = CompileCache()
         self._files: WorkspaceFiles | None = None
-        self._current: CompiledWorkspace | None = None
         self._lock = asyncio.Lock()
         self._rejected_digest: str | None = None
         self._folder_digest: str | None = None
@@ -96,17 +99,18 @@ class CurrentWorkspace:
         self.on_adopted: Callable[[], Awaitable[None]] | None = None
         self.status = WorkspaceStatus()
 
-    @property
-    def current(self) -> CompiledWorkspace:
-        """The workspace for a run that starts now."""
-        if self._current is None:
-            raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
-        return self._current
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for what is not there: reading `current` costs no call once a workspace is loaded."""
+            if name == "current":
+                raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @property
     def loaded(self) -> CompiledWorkspace | None:
-        """The same, or None where none could be loaded."""
-        return self._current
+        """The same as `current`, or None where none could be loaded."""
+        return self.__dict__.get("current")
 
     async def reload(self) -> WorkspaceStatus:
         """Read and compile the folder as it is now. The first call loads it; one at a time."""
@@ -127,7 +131,7 @@ class CurrentWorkspace:
         async with self._lock:
             if seq <= self.recorded_seq:
                 return
-            self._current, self.unavailable, self.recorded_seq = workspace, None, seq
+            self.current, self.unavailable, self.recorded_seq = workspace, None, seq
             self.status = replace(self.status, digest=workspace.digest, loaded_at_ms=self._clock.now_ms())
             if self.on_adopted is not None:
                 await self.on_adopted()
@@ -178,7 +182,7 @@ class CurrentWorkspace:
         workspace = result.workspace
         recovered = self.status.rejected is not None
         # A folder that did not change is no reason to leave what another server loaded after it.
-        changed = self._current is None or workspace.digest not in (self._current.digest, self._folder_digest)
+        changed = self.loaded is None or workspace.digest not in (self.current.digest, self._folder_digest)
         self._folder_digest, self._rejected_digest = workspace.digest, None
         if workspace.digest == self.unavailable:
             changed, self.unavailable = True, None
@@ -187,7 +191,7 @@ class CurrentWorkspace:
             if recovered:
                 await self._on_loaded(self.status)
             return
-        self._current = workspace
+        self.current = workspace
         self.status = WorkspaceStatus(workspace.digest, self._clock.now_ms(), result.diagnostics)
         _log.info("workspace.loaded", digest=workspace.digest, warnings=len(result.diagnostics))
         await self._on_loaded(self.status)
@@ -218,7 +222,7 @@ class WorkspaceHistory:
         self._kept: set[str] = set()
         self._keeping = asyncio.Lock()
         self._known: LRUCache[tuple[str, str | None], CompiledWorkspace] = LRUCache(MAX_OLD_WORKSPACES)
-        self._code: LRUCache[str, str] = LRUCache(MAX_CODES)
+        self._code = RecentDict[str, str](MAX_CODES)
 
     async def for_new_run(self) -> CompiledWorkspace:
         """The current workspace, once its files are safe: nothing may refer to a digest that could be lost."""
@@ -260,7 +264,9 @@ class WorkspaceHistory:
         """What stands for the code besides the workspace's own, as it was when the workspace was first used here."""
         known = self._code.get(workspace.digest)
         if known is None:
-            known = self._code[workspace.digest] = await asyncio.to_thread(installed_code, workspace)
+            known = await asyncio.to_thread(installed_code, workspace)
+            self._code.put(workspace.digest, known)
+        self._code.move_to_end(workspace.digest)  # what is in use stays
         return known
 
     async def code_changed(self, digest: str | None, accepted_with: str | None) -> bool | None:

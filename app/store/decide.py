@@ -5,10 +5,11 @@ the events into the records in memory. `materialize` writes the outcome. A refus
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.errors import Failure
+from app.core.value import mutable
 from app.events import ports
 from app.events.catalog import request, thread
 from app.events.envelope import Event, seal
@@ -23,13 +24,13 @@ _QUEUED: Final = request.RequestQueued.type
 _TERMINAL: Final = request.TERMINAL
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class UsedKey:
     body_hash: str
     run_id: str
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class ThreadHead:
     """A thread as the writer holds it: its records as far as this batch needs them, and what has changed."""
 
@@ -98,7 +99,7 @@ class ThreadHead:
                 del records.runs[run.id]
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class LineTurn:
     """Whose turn it is in a project's line: the one that runs, or the first; an empty one is for nobody to know now."""
 
@@ -136,7 +137,7 @@ def decide(
             head.living_api_keys.discard(condition.key_id)
         elif isinstance(condition, ports.EvaluationDone):
             head.due_evaluations.discard(condition.run_id)
-    return Appended(tuple([_place(draft, head) for draft in command.drafts]))
+    return Appended(tuple([place(draft, head) for draft in command.drafts]))
 
 
 def _used_key(command: Command, keys: dict[tuple[str, str, str], UsedKey]) -> Refused | None:
@@ -411,7 +412,7 @@ def _breaks_the_log(command: Command, head: ThreadHead) -> Refused | None:
     return None
 
 
-def _place(draft: Draft, head: ThreadHead) -> Event:
+def place(draft: Draft, head: ThreadHead) -> Event:
     """The next `seq`, the next `run_seq`, the link to the event before: the draft becomes an event."""
     records = head.records
     it, run_id = records.thread, draft.run_id

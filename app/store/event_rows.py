@@ -6,9 +6,9 @@ form exactly is stored wide. Leaves to others: the statements that write the row
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from app.core.value import mutable
 from app.events.catalog import adapter
 from app.events.envelope import GENESIS, Event
 from app.store.engine import Row, Sql, Tx
@@ -50,7 +50,7 @@ _DROP: Final = tuple(
 )
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class BaseDelta:
     """A delta that is stored wide, as far as the next ones are compared with it."""
 
@@ -161,7 +161,7 @@ async def drop_rows(tx: Tx, key: int, ranges: Sequence[tuple[int, int]]) -> None
         await tx.append([_wide_row(key, event) for event in kept])
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class RowPage:
     """Rows of both tables in the order of `seq`, and what their tight ones refer to before it."""
 

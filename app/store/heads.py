@@ -5,9 +5,10 @@ Leaves to others: deciding (`decide`) and writing what was decided (`materialize
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
+from app.core.value import mutable
 from app.events import ports
 from app.events.ports import Command
 from app.store.codec import decode
@@ -77,7 +78,7 @@ _Siblings: TypeAlias = dict[Kind, dict[tuple[int, str], ThreadHead]]
 """By thread and name: the head that wants it."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Needs:
     """What the commands of a batch will look at, by tenant or thread."""
 

@@ -1,17 +1,20 @@
 """The batch that a streamed answer writes again and again: events that move counters and nothing else.
 
-Everything that it looks at is in memory, and everything that it writes goes into four tables. Leaves to others: any
-batch with a condition, a blob, a change of a record, or a thread that has to be looked up.
+Everything that it looks at is in memory, and everything that it writes goes into four tables. Nothing in it can be
+refused: what `decide` asks of a command without conditions is asked of all of them first, and no event of the batch
+changes the answer. Leaves to others: any batch with a condition, a blob, a change of a record, a thread that has to be
+looked up, or a command that is refused.
 """
 
 from collections.abc import Mapping, Sequence
 
 from app.events.ports import Answer, Appended, Command
-from app.store.decide import ThreadHead, decide
+from app.store.decide import ThreadHead, place
 from app.store.engine import Row, Tx
 from app.store.event_rows import add_rows
 from app.store.materialize import Accepted, fromhex
 from app.views.records import FOLDED
+from app.views.run import ACTIVE
 
 
 def plain_heads(
@@ -27,10 +30,18 @@ def plain_heads(
         if command.conditions or head is None or head.seen < disturbed or head.key is None:
             return None
         runs, fence = head.records.runs, command.fence
-        if fence is not None and fence.run_id not in runs:
+        if head.purged or head.records.thread.deleted_at is not None:
             return None
+        if fence is not None:
+            fenced = runs.get(fence.run_id)
+            if fenced is None or fenced.epoch != fence.epoch or fenced.status not in ACTIVE:
+                return None
         for draft in command.drafts:
-            if draft.type in FOLDED or draft.run_id not in runs or draft.blobs:
+            # Whatever creates a thread or a run, or ends one, is folded.
+            if draft.type in FOLDED or draft.blobs or draft.run_id is None:
+                return None
+            run = runs.get(draft.run_id)
+            if run is None or run.status not in ACTIVE:
                 return None
         heads[place] = head
     return heads
@@ -39,18 +50,19 @@ def plain_heads(
 async def append_plain(
     tx: Tx, commands: Sequence[Command], heads: Mapping[tuple[str, str], ThreadHead]
 ) -> tuple[list[Answer], list[Accepted]]:
-    """Decides and writes; the heads are ready for the next batch then."""
+    """Gives each event its place and writes them; the heads are ready for the next batch then."""
     answers: list[Answer] = []
     accepted: list[Accepted] = []
     events: list[Row] = []
     deltas: list[Row] = []
     for command in commands:
         head = heads[command.tenant, command.thread_id]
-        answer = decide(command, head, {})
-        answers.append(answer)
-        if isinstance(answer, Appended):
-            accepted.append((head, command, answer.events))
-            add_rows(head.key, answer.events, head.bases, events, deltas)
+        drafts = command.drafts
+        # Nearly always there is one, which needs no loop.
+        placed = (place(drafts[0], head),) if len(drafts) == 1 else tuple([place(draft, head) for draft in drafts])
+        answers.append(Appended(placed))
+        accepted.append((head, command, placed))
+        add_rows(head.key, placed, head.bases, events, deltas)
     turn = tx.turn or 0
     threads: list[Row] = []
     moved: list[Row] = []

@@ -4,16 +4,17 @@ Leaves to the log: when it is written, and who is answered.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from app.core.value import mutable
 from app.events.catalog import adapter
 from app.events.ports import Answer, Command, Draft
 
 MAX_MERGED_BYTES: Final = 8 * 1024
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class WaitingCommand:
     command: Command
     answer: "asyncio.Future[Answer]"

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -18,7 +18,7 @@ from app.core.artifact import ArtifactRef, MakeArtifact
 from app.core.decisions import Approval, Decision
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
-from app.core.value import value
+from app.core.value import contract_value, value
 from app.events.catalog import Payload
 from app.events.catalog.tool import Finding, Repair
 from app.events.catalog.values import Effect
@@ -35,7 +35,7 @@ class Condition(Protocol):
     def evaluate(self, values: Mapping[str, Any]) -> bool | Failure: ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ArgumentRule:
     """A semantic check: `condition` on `args` must hold, else the model gets `message`."""
 
@@ -44,7 +44,7 @@ class ArgumentRule:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class RepairSwitches:
     """Which repairs may be tried; `types` covers values given as text and argument names misspelt."""
 
@@ -62,7 +62,7 @@ class RepairSwitches:
 NO_REPAIR: Final = RepairSwitches(json=False, names=False, types=False, enums=False, model=False)
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class PastCall:
     """A call that took effect, as the log has it."""
 
@@ -73,7 +73,7 @@ class PastCall:
     """Whether the log has the arguments as they were; if not, a part of them was redacted."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class UndoCall:
     """The call that takes the effect of another back."""
 
@@ -100,7 +100,7 @@ class Compensation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolDefinition:
     name: str
     description: str = ""
@@ -151,7 +151,7 @@ def writes_named_files(definition: ToolDefinition) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolRequest:
     """A call as it was asked for. `arguments` is None when the text in `raw` did not parse."""
 
@@ -170,7 +170,7 @@ class ToolRequest:
 NO_NETWORK: Final = Failure("SESSION_CONTROL_DENIED", "The session's networkAccess is restricted.")
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class SessionLimits:
     """What a conversation lets its tools reach, within what the workspace allows."""
 
@@ -232,7 +232,7 @@ def _silent(_fraction: float | None, _message: str) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know of its call. A function gets it by declaring a parameter `ctx`."""
 
@@ -269,23 +269,23 @@ class ToolContext:
         return stored.result(max(0.0, self.deadline - time.monotonic()) + _STORING)
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class JsonResult:
     value: Json
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class TextResult:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class BytesResult:
     data: bytes
     mime: str = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class FileResult:
     path: Path
     mime: str = "application/octet-stream"
@@ -316,7 +316,7 @@ class Tool(Protocol):
     async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure: ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Proposal:
     """What a model proposed instead of a refused call."""
 
@@ -353,7 +353,7 @@ LoadBlob = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 """Asked with the reference that `PutBlob` gave; None when the blob is gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Guarded:
     """A content as the rules of the run left it, or why it must not pass."""
 
@@ -375,7 +375,7 @@ class ContentGuard(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Ports:
     """What a run lends the gateway for its calls. Without an approver whatever needs approval is denied."""
 
@@ -393,7 +393,7 @@ class Ports:
     """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolOutcome:
     """How a call ended. `output` is what a model may see: bounded, with `$blob` where more is stored."""
 

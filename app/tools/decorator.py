@@ -15,7 +15,6 @@ A parameter named `ctx` gets the ToolContext and is no argument. Trusted code: i
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -25,6 +24,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.events.catalog.values import Effect
 from app.tools.compensation import FunctionCompensation
 from app.tools.contract import (
@@ -47,7 +47,7 @@ _PARAMETER_LINE: Final = re.compile(r"^\s*(?::param\s+)?(\w+)\s*(?:\([^)]*\))?\s
 _NOT_JSON: Final = (JsonResult, TextResult, BytesResult, FileResult, Failure, bytes, Path)
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class FunctionTool(Generic[P, R]):
     """The function, still callable as before, with the definition that was derived from it."""
 

@@ -7,11 +7,11 @@ inside a value, names a key twice or goes on after the document is not read at a
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
-from app.core.value import value
+from app.core.value import mutable, value
 
 _MAX_TEXT: Final = 1024 * 1024
 _MAX_DEPTH: Final = json.MAX_DEPTH
@@ -90,7 +90,7 @@ class _Unreadable(Exception):
     pass
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Parser:
     text: str
     complete: bool

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.outside.http import HttpClient
 from app.tools.contract import Tool
 from app.tools.grants import GrantVault
@@ -17,7 +18,7 @@ from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.specs.agent import McpSelection
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolDeps:
     client: HttpClient
     secret: Secret
@@ -38,7 +39,7 @@ class ToolDeps:
     """What a kind keeps while the tools of one workspace are made."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Discovered:
     """Tools without a document, as documents would declare them; who selected them; and what could not be asked."""
 

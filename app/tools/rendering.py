@@ -6,11 +6,12 @@ Secrets are resolved at the moment of use and only in a template's literal texts
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import mutable
 from app.workspace.templates import Template
 
 _SECRET: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -68,7 +69,7 @@ class SecretRedaction:
         return [self.value(item) for item in value] if isinstance(value, list) else value
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Rendering:
     """One call's rendering; remembers the secrets that it used."""
 

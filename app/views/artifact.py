@@ -1,13 +1,14 @@
 """The artifact: an immutable named output, known by reference."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from app.core.clock import iso
+from app.core.value import mutable
 from app.events.envelope import Event
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Artifact:
     id: str
     thread_id: str

@@ -8,10 +8,10 @@ Leaves to others: whether the events are genuine (`events.chain`), the bonds of 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import artifact, execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.audit_cycles import CycleAudit
@@ -128,7 +128,7 @@ def audit(
     return Audit(complete=not fold.missing, missing=tuple(fold.missing), counts=counts, absent=absent)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Call:
     """A tool call: asked for by a model or a client, perhaps refused, begun, ended."""
 
@@ -144,7 +144,7 @@ class _Call:
     violated: bool = False
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Fold:
     missing: list[Missing] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

@@ -5,9 +5,10 @@ events that report it can be left out unseen.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from app.core.value import mutable
 from app.events.catalog import execution, request, workflow
 from app.events.envelope import Event
 
@@ -16,7 +17,7 @@ NODE: Final = "node"
 """What `runtime.step.completed` calls the end of a visit."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class CycleAudit:
     """Silent for a run that is no cycle's and has no phases."""
 

@@ -5,10 +5,10 @@ here. A denial ends a firing, and whoever would have been asked after it was not
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import model, policy, request, skill, tool
 from app.events.catalog.artifact import UNDO_TOOL
 from app.events.envelope import Event
@@ -27,7 +27,7 @@ class ExpectedHook:
     tools: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class HookAudit:
     fired: set[tuple[str, str, str | None]] = field(default_factory=set)
     """Point, handler and call."""

@@ -5,9 +5,10 @@ A role's answer is either its report or a violation of its schema, so that none 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from app.core.value import mutable
 from app.events.catalog import model, policy, request, skill
 from app.events.envelope import Event
 
@@ -22,7 +23,7 @@ _OWN_FAILURES: Final = frozenset({"MALFORMED_AGENT_MESSAGE", "REVIEW_FAILED"})
 """Failures that the roles decide themselves, on the way through FAIL."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Visit:
     """What happened between a transition and the next one."""
 
@@ -32,7 +33,7 @@ class _Visit:
     reports: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class RoleAudit:
     """Silent for a run in which no role ever spoke."""
 

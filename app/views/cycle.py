@@ -1,14 +1,15 @@
 """Where a cycle stands, folded from the events of its run: cycle, phase, verdict and visited phases."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from app.core.json import JsonObject, present
+from app.core.value import mutable
 from app.events.catalog import workflow
 from app.events.envelope import Event
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class CycleProgress:
     workflow_id: str | None = None
     cycle_id: str | None = None

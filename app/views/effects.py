@@ -4,11 +4,11 @@ Also what earlier undos of the run have taken back. Leaves to others: whether an
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final, Literal
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import artifact, execution, request, tool
 from app.events.envelope import Event
 
@@ -29,7 +29,7 @@ CallKey = tuple[str, str]
 """The run that made a call, and the call's id."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class MadeCall:
     run_id: str
     call_id: str
@@ -57,7 +57,7 @@ class Checkpoint:
     seq: int
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class RunEffects:
     """Of one root run; `apply` gets the events of its thread, from its first one on."""
 
@@ -130,7 +130,7 @@ def undo_call_id(key: CallKey, attempt: int = 1) -> str:
     return f"undo_{digest}" if attempt == 1 else f"undo_{digest}_{attempt}"
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class EarlierUndos:
     """What undos of a run have done so far, folded from the events of each."""
 

@@ -5,11 +5,11 @@ leaves nothing, and neither do the runs of subagents. A tool call and its result
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import artifact, execution, model, policy, request, thread, tool
 from app.events.envelope import Event
 from app.views.amendments import AMENDED, Amendments
@@ -55,7 +55,7 @@ _VALUE_SIZE: Final = 64
 """What any value weighs in addition to its characters, so that many small ones count as well."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _RunMessages:
     """One run's part of the conversation while it is folded."""
 

@@ -1,14 +1,14 @@
 """The interrupt, folded from its events: open until it is answered or expires, once."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from app.core.clock import iso
+from app.core.value import mutable
 from app.events.catalog import interrupt as facts
 from app.events.envelope import Event
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Interrupt:
     id: str
     thread_id: str

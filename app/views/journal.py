@@ -5,13 +5,13 @@ a copy of a journal can be checked without the log around it. `hash` is that of 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core import json
 from app.core.clock import iso
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.envelope import GENESIS, Event
 
 KINDS: Final[dict[str, str]] = {
@@ -42,7 +42,7 @@ AFTER_THE_END: Final = ("runtime.gate.evaluated", "runtime.event.amended")
 Item = dict[str, Any]
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Journal:
     """One run's journal, event by event. `apply` also gets events of the thread that name the run."""
 

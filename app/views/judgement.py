@@ -1,9 +1,9 @@
 """A judgement of a run: a gate's verdict or somebody's feedback, one record for each event that says so."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from app.core.clock import iso
+from app.core.value import mutable
 from app.events.catalog import policy
 from app.events.envelope import Event
 
@@ -11,7 +11,7 @@ GATE = "gate"
 FEEDBACK = "feedback"
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class RunJudgement:
     id: str
     thread_id: str

@@ -3,10 +3,11 @@
 Holds no text: `content` refers to a salted blob, which is gone once the record is forgotten.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.clock import iso
+from app.core.value import mutable
 from app.events.catalog import memory as facts
 from app.events.envelope import Event
 
@@ -16,7 +17,7 @@ KEPT: Final = frozenset({"accepted", "proposed", "rejected", "superseded"})
 """The statuses of records that still have their content."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class MemoryRecord:
     id: str
     thread_id: str

@@ -1,10 +1,10 @@
 """The read port: what can be asked of the stored log. The store implements it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.envelope import Event
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
@@ -60,7 +60,7 @@ class RunPlace:
     id: str
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class SeriesPoint:
     """What began in one interval, as it stands now, and what it used."""
 

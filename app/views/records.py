@@ -5,9 +5,10 @@ stored events. Both are this code, so replay proves the tables. It has no side e
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
+from app.core.value import mutable
 from app.events.catalog import artifact, interrupt, memory, policy
 from app.events.catalog.log import EventAmended, LogCompacted
 from app.events.envelope import Event
@@ -71,7 +72,7 @@ def touched(event: EventLike) -> Touched | None:
     return None if key is None else (kind, key)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Change:
     """What an event changed beyond counters."""
 
@@ -87,7 +88,7 @@ _COMPACTED: Final = LogCompacted.type
 COUNTERS_ONLY: Final = Change(False, False, None)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Records:
     thread: Thread
     runs: dict[str, Run] = field(default_factory=dict)

@@ -1,11 +1,12 @@
 """The run, folded from its events: status, input, output, usage, what it waits for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.clock import iso
 from app.core.ids import DELIVERY
+from app.core.value import mutable
 from app.events.catalog import execution, interrupt, memory, model, request
 from app.events.envelope import Event
 from app.views.job_changes import JOB_CHANGES
@@ -13,7 +14,7 @@ from app.views.job_changes import JOB_CHANGES
 ACTIVE: Final = frozenset({"queued", "running", "waiting"})
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Run:
     id: str
     thread_id: str

@@ -5,10 +5,11 @@ others: loading the events (`RECORDED`) and putting large values back.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.json import JsonObject
+from app.core.value import mutable
 from app.events.catalog import memory, model, request, tool
 from app.events.envelope import Event
 
@@ -31,7 +32,7 @@ _ENDS: Final = {
 }
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class CalledTool:
     id: str
     name: str
@@ -43,7 +44,7 @@ class CalledTool:
         return {"tool": self.name, "arguments": self.arguments, "ok": self.ok}
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class RunRecord:
     run_id: str
     thread_id: str = ""

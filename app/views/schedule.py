@@ -3,11 +3,13 @@
 Leaves to `automation`: firing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
+from app.core.value import mutable
 
-@dataclass(slots=True)
+
+@mutable(slots=True)
 class ScheduledWith:
     """How the runs of a schedule are submitted that a client made for itself, besides its spec."""
 
@@ -26,7 +28,7 @@ class ScheduledWith:
     updated_at: int = 0
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class ScheduleState:
     tenant: str
     name: str

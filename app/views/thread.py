@@ -1,10 +1,11 @@
 """The thread, folded from its events: what it is called, whether it is busy, how far it has come."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.clock import iso
+from app.core.value import mutable
 from app.events.catalog import thread as facts
 from app.events.catalog.log import EventAmended, LogCompacted
 from app.events.envelope import GENESIS, Event
@@ -14,7 +15,7 @@ from app.views.run import Run
 BLOCKED: Final = "blocked"
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Thread:
     id: str
     title: str | None = None

@@ -4,10 +4,10 @@ Deltas are not part of it: a message enters when it is complete or its run was c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from app.core import json
+from app.core.value import mutable
 from app.events.catalog import model, request, thread, tool
 from app.events.catalog.log import EventAmended
 from app.events.envelope import Event
@@ -31,7 +31,7 @@ class EventLike(Protocol):
     def payload(self) -> dict[str, Any]: ...
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Entry:
     message_id: str
     position: int = 0

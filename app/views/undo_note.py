@@ -4,14 +4,15 @@ Leaves to `history`: where in the conversation it is.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from app.core.value import mutable
 from app.events.catalog import artifact
 from app.events.envelope import Event
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class UndoNote:
     """What a model learns of an undo: else it would go on as if what it did were still so."""
 

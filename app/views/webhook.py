@@ -1,12 +1,12 @@
 """A webhook and its deliveries as they are stored and shown. Leaves to `automation`: sending."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
 
 from app.core.clock import iso
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.views.run import Run
@@ -20,7 +20,7 @@ def is_address(named: str) -> bool:
     return "://" in named
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Webhook:
     tenant: str
     id: str

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,7 @@ from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.follow import follow
@@ -71,7 +71,7 @@ class CompareCase:
         return cls(given["agent"], given["input"], tools, given.get("skill"), given.get("contains"))
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Observed:
     """One run, as its log tells it."""
 

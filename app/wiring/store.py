@@ -41,6 +41,8 @@ _POSTGRES_PATIENCE = 1.9
 _SQLITE_PATIENCE = 10.0
 """A slow sync of the own disk is no outage; giving up would cut off runs for nothing."""
 _ROOM_BYTES = 1024 * 1024
+_HOT_THREADS_PER_RUN = 2
+"""Each run at work has its thread in memory, and as many that have just ended may go on."""
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -128,7 +130,7 @@ async def open_store(
         relay = Relay(hub, reader)
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
         publish = relay.publish if settings.is_postgres else hub.publish
-        hot_threads = max(HOT_THREADS, 4 * settings.max_concurrent_runs)
+        hot_threads = max(HOT_THREADS, _HOT_THREADS_PER_RUN * settings.max_concurrent_runs)
         event_log = Log(database, clock, publish, settings.max_pending_events, patience, hot_threads)
         leases = LeaseTable(database)
         if not settings.is_postgres:

@@ -8,7 +8,7 @@ the model does right. Leaves to the command line: how it is shown.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.settings import Settings
+from app.core.value import contract_value, mutable
 from app.events.catalog import Payload
 from app.models.completion import CompletionRequest, Message, ToolDef
 from app.models.plans import ModelPlans
@@ -46,7 +47,7 @@ _SYSTEM: Final = "Call the tool that does what the user asks for. Answer in word
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class ToolCase:
     prompt: str
     tool: str
@@ -55,7 +56,7 @@ class ToolCase:
     """Arguments that satisfy the schema and break a rule of the tool."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Fates:
     """What became of calls, by the gate with repair off or on."""
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from app.core.value import contract_value
 from app.workspace.served import UnservedParts
 from app.workspace.specs.base import Spec
 
@@ -81,7 +82,7 @@ class RuleKind(Kind):
     """Whether it says where it found something; one that does not cannot have the action `redact`."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class BrokenKind:
     """A kind that an installed package offers and that cannot be used."""
 
@@ -122,7 +123,7 @@ class Kinds(Mapping[str, K | BrokenKind]):
         return None if kind is None or isinstance(kind, BrokenKind) or not kind.installed else kind
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class KindCatalog:
     backends: Kinds[Kind] = field(default_factory=Kinds)
     providers: Kinds[Kind] = field(default_factory=Kinds)

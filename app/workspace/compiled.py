@@ -5,11 +5,12 @@ JSON inside (schemas, config) is shared and must not be changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
 
 from app.core.expressions import Expression
 from app.core.schemas import Validator
+from app.core.value import contract_value
 from app.workspace.compiled_cycles import WorkflowUnits
 from app.workspace.diagnostics import Diagnostics
 from app.workspace.files import WorkspaceFiles
@@ -35,7 +36,7 @@ from app.workspace.value_template import ValueTemplate
 SpecT = TypeVar("SpecT", bound=Spec)
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Named(Generic[SpecT]):
     """A document of a kind that needs nothing beyond its checked spec."""
 
@@ -45,14 +46,14 @@ class Named(Generic[SpecT]):
     spec: SpecT
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledRule:
     check: Expression
     message: str
     example: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledTool:
     """`input_validator` checks the schema as written; None where the kind derives the schema itself.
 
@@ -73,7 +74,7 @@ class CompiledTool:
     module_file: str | None = None  # the workspace's own Python file of `entry`; None for an installed module
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledRoute:
     """One rule of a router: its label is chosen if `when` is true, or in any case."""
 
@@ -84,7 +85,7 @@ class CompiledRoute:
     reads_visits: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledAgent:
     """`instructions` is the text, also when a file holds it."""
 
@@ -107,7 +108,7 @@ NodeKind = Literal["agent", "tool", "skill", "workflow", "ask", "wait", "phase"]
 """`phase` is one of a cycle."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledNode:
     """A step of a workflow."""
 
@@ -127,7 +128,7 @@ class CompiledNode:
     """Whether it may change something outside in a way that must not be repeated unseen."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledSpecPhase:
     """A phase of spec-driven work, with its checks compiled."""
 
@@ -137,7 +138,7 @@ class CompiledSpecPhase:
     rule: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledWorkflow:
     """`agent` stands for the workflow where a run needs one: its tools, rules, gates and limits. Named `workflow:NAME`,
     so that it shares no name with an agent."""
@@ -157,13 +158,13 @@ class CompiledWorkflow:
     """Of spec-driven work, by id."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class MemoryRule:
     when: Expression
     then: Literal["accept", "reject", "merge", "ask"]
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledMemory:
     """`rules` are the policy about candidates, in order."""
 
@@ -174,7 +175,7 @@ class CompiledMemory:
     rules: tuple[MemoryRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledSkill:
     name: str
     description: str
@@ -187,14 +188,14 @@ class CompiledSkill:
     """The cycle that a run which chose this skill goes through."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledRole:
     name: str
     prompt: str
     file: str | None  # None for the prompt that ships with the program
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class CompiledWorkspace:
     digest: str
     profile: str | None
@@ -244,7 +245,7 @@ class CompiledWorkspace:
         return self.runtime.default_agent
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Compiled:
     """A workspace that may be used, and the warnings about it."""
 

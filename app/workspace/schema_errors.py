@@ -5,9 +5,9 @@ to explain. Leaves to `core.schemas`: whether a schema is valid, and checking va
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from app.core.value import contract_value
 from app.workspace.diagnostics import DocPath
 
 _TYPES: Final = {
@@ -93,7 +93,7 @@ _ELSEWHERE: Final = frozenset({"additionalItems", "dependencies", "example", "ex
 """Keywords of other drafts and of OpenAPI, which their authors mean as they write them."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class SchemaProblem:
     path: DocPath
     message: str

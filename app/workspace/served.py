@@ -5,11 +5,12 @@ builds a part removes its lines here. Only what the author wrote counts: a defau
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from app.core.value import contract_value
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import Report
@@ -18,7 +19,7 @@ EACH: Final = "*"
 """Stands for every element of a list and every value of a mapping."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Unserved:
     """A field by its path below `spec`; with `values`, only these values of it are not served."""
 
@@ -27,7 +28,7 @@ class Unserved:
     values: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class UnservedParts:
     """By kind: whole documents, with the remedy, and fields."""
 

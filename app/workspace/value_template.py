@@ -4,12 +4,12 @@ A text that is one place and nothing else gives the value itself, with its type.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
-from app.core.value import value
+from app.core.value import mutable, value
 from app.workspace.diagnostics import DocPath
 from app.workspace.templates import MAX_FILLED, Template, TemplateProblem, compile_template
 
@@ -65,7 +65,7 @@ def _compiled(value: Any, roots: Collection[str], path: DocPath) -> Any:
     return value
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Measured:
     """How much the templates of one value were filled with. A value that is used again is measured once."""
 

@@ -12,6 +12,7 @@ AT_FIRST_USE = (
     "aiohttp",
     "alembic",
     "anyio._backends._asyncio",
+    "app.cli.application",
     "app.protocols.a2a.exchange",
     "app.protocols.agui.run_stream",
     "app.protocols.dialects.a2a",
@@ -20,7 +21,14 @@ AT_FIRST_USE = (
     "app.protocols.dialects.mcp",
     "app.protocols.langgraph.router",
     "app.protocols.langgraph.runs",
+    "app.protocols.http.eval_shapes",
+    "app.protocols.http.shapes",
     "app.protocols.mcp.exchange",
+    "app.protocols.openapi",
+    "app.protocols.sessions.discovery_shapes",
+    "app.protocols.sessions.extension_shapes",
+    "app.protocols.sessions.job_shapes",
+    "app.protocols.sessions.shapes",
     "cryptography",
     "jsonschema",
     "mcp",
@@ -34,7 +42,7 @@ _PROGRAM = f"""
 import os, signal, sys
 import typer
 from app.cli import loop
-from app.cli.application import app
+from app.main import main
 
 run = loop.run_loop
 
@@ -52,7 +60,8 @@ def look(line):  # called with "listening on ..."
     os.kill(os.getpid(), signal.SIGTERM)
 
 typer.echo = look
-app(["serve", "--port", "0", "--data-dir", sys.argv[1]])
+sys.argv[1:] = ["serve", "--port", "0", "--data-dir", sys.argv[1]]
+main()
 """
 
 

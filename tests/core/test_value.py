@@ -1,11 +1,15 @@
-"""A value behaves as the frozen dataclass that mypy takes it for, but for being changed, which only mypy refuses."""
+"""A value behaves as the frozen dataclass that mypy takes it for, but for being changed, which only mypy refuses.
 
+That of a contract refuses it by itself; what changes behaves as the dataclass that it is to mypy.
+"""
+
+import copy
 import dataclasses
 from dataclasses import field
 
 import pytest
 
-from app.core.value import value
+from app.core.value import contract_value, mutable, value
 
 
 @value(frozen=True, slots=True)
@@ -38,6 +42,18 @@ class Near(Point):
 @value(frozen=True, slots=True)
 class Branch:
     children: list["Branch"]
+
+
+@contract_value(frozen=True, slots=True)
+class Given:
+    x: int
+    note: str = field(default="", compare=False, repr=False)
+
+
+@mutable(slots=True)
+class Tally:
+    count: int = 0
+    names: list[str] = field(default_factory=list)
 
 
 def test_values_with_equal_fields_are_equal_and_have_the_same_hash() -> None:
@@ -81,3 +97,26 @@ def test_a_value_is_a_dataclass_with_slots() -> None:
     assert [one.name for one in dataclasses.fields(Near)] == ["x", "label", "note", "distance"]
     assert not hasattr(Point(1), "__dict__")
     assert Point.__match_args__ == ("x", "label", "note")
+
+
+def test_a_value_of_a_contract_cannot_be_changed() -> None:
+    given = Given(1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        given.x = 2  # type: ignore[misc]  # what nobody checks in other packages
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del given.x
+    assert given == Given(1, "else") != Given(2)
+    assert len({given, Given(1, "else")}) == 1
+    assert repr(given) == "Given(x=1)"
+    assert dataclasses.replace(given, x=2) == Given(2)
+    assert copy.copy(given) == given
+
+
+def test_what_changes_is_compared_by_its_fields_and_has_no_hash() -> None:
+    tally = Tally()
+    tally.count += 1
+    assert tally == Tally(1) != Tally(2)
+    assert repr(tally) == "Tally(count=1, names=[])"
+    assert not hasattr(tally, "__dict__")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(tally)

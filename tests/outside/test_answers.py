@@ -134,6 +134,16 @@ async def test_an_answer_whose_framing_is_wrong_or_doubtful_is_refused(answer: b
     assert place.connections == 2
 
 
+@pytest.mark.parametrize("before", [b"", b"1\r\na\r\n"])
+@pytest.mark.parametrize("wrong", [b"zz\r\n", b"3\r\nabcd\r\n0\r\n\r\n", b"fffffffffffffffff\r\n", b"-1\r\n"])
+async def test_framing_that_turns_out_wrong_later_ends_the_answer_at_once(before: bytes, wrong: bytes) -> None:
+    async with speaking(answering(CHUNKED + before, wrong)) as place, a_client() as client:
+        for _ in range(2):
+            async with asyncio.timeout(5):  # a client waits 10 s and more for a server that is silent
+                assert await code_of(client, place.get()) == "OUTSIDE_CUT_OFF"
+    assert place.connections == 2
+
+
 @pytest.mark.parametrize(
     ("answer", "body"),
     [

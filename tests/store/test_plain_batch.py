@@ -16,6 +16,7 @@ from app.events.recorder import Scope
 from app.store import log as log_module
 from app.store import plain_batch
 from app.store.commit_watch import CommitWatch
+from app.views.records import FOLDED
 from app.wiring.store import Store, open_store
 from tests.store_equals_replay import assert_tables_equal_replay
 
@@ -100,3 +101,9 @@ async def test_one_watch_gives_up_on_the_batch_that_is_overdue_and_on_no_other()
     assert await asyncio.wait_for(given_up.get(), 30) == "fourth"
     watch.close()
     assert given_up.empty()
+
+
+def test_whatever_begins_or_ends_something_is_left_to_the_long_way() -> None:
+    """The short way does not ask whether a thread or a run is there already, because these types never go it."""
+    creations = {thread.ThreadCreated.type, thread.ThreadForked.type, request.RequestQueued.type}
+    assert creations | request.TERMINAL <= FOLDED

@@ -9,13 +9,13 @@ import asyncio
 import heapq
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
 
 from cachetools import LRUCache
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.memory.contract import VectorTable
 
 KEPT_BYTES: Final = 256 * 1024 * 1024
@@ -79,7 +79,7 @@ class VectorBlock:
         return made * self.scales
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class KeptVectors:
     """Vectors of one namespace and model, as of a stamp of the table."""
 

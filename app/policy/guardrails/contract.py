@@ -6,10 +6,10 @@ are `inspection` (whole contents) and `screen` (streams), which are the only cal
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from app.core.json import JsonObject
+from app.core.value import contract_value
 from app.policy.contract import About
 
 Stage = Literal["input", "output", "toolArguments", "toolResults"]
@@ -59,7 +59,7 @@ AskModel = Callable[[str, str, str, JsonObject], Awaitable[JsonObject]]
 """Asked with the model's name, instructions, the content, and the JSON Schema of the answer, which it gives."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Subject:
     """What a judge is asked about."""
 
@@ -73,12 +73,12 @@ class Subject:
     """For a judge that is a model: a call that is recorded in the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Passed:
     """Nothing was found."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class Found:
     """The rule applies; without positions, to the content as a whole."""
 
@@ -96,7 +96,7 @@ class Judge(Protocol):
     async def judge(self, subject: Subject) -> Judgement: ...
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class GuardrailRule:
     """One Guardrail document, ready to be asked: it has scanners or a judge."""
 
@@ -117,7 +117,7 @@ class GuardrailRule:
         return bool(self.scanners) and self.action != "ask"
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class GuardrailVerdict:
     """That a rule applied, as it is recorded: never with the content."""
 

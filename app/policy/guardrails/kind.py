@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.value import contract_value
 from app.policy.guardrails.contract import Judge, Scanner
 from app.policy.kind import Load
 from app.workspace.catalog import RuleKind
@@ -17,7 +18,7 @@ from app.workspace.specs.others import GuardrailSpec
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class GuardrailDeps:
     load: Load
     """Loads `module:function`, for a kind that calls one."""

@@ -6,10 +6,11 @@ whatever the end of a text has in common with the beginning of a match, so that 
 Leaves to RE2: whether a pattern is valid, and matching.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import re2
+
+from app.core.value import contract_value
 
 MAX_PATTERN: Final = 4_000  # characters of source; a longer list of words belongs to the kind `topic`
 _MAX_REPEAT: Final = 1000  # what RE2 allows
@@ -21,7 +22,7 @@ class PatternError(Exception):
     """A pattern that cannot be used; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@contract_value(frozen=True, slots=True)
 class _PatternNode:
     """`source` matches it; `opening` matches what a match of it may begin with, at least one character, or is None;
     `longest` is None for any number of characters."""

@@ -6,11 +6,12 @@ scanners, decides whether any of them has to be asked. Leaves to others: what fo
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 import re2
 
+from app.core.value import mutable
 from app.policy.guardrails.contract import Match, Scanner
 from app.policy.guardrails.patterns import PatternError, compiled
 
@@ -56,7 +57,7 @@ class EndlessScanner(ABC):
         """How a find that reaches the end of the text goes on; None if more has to come before it is certain."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Released:
     """What may leave, and what was found in it: places are those in the text as it came."""
 
@@ -109,7 +110,7 @@ def _options() -> Any:
     return options
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _OpenFind:
     """A find that goes on: what belongs to it is not seen again, however long it is."""
 

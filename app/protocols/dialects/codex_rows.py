@@ -4,10 +4,11 @@ A fold of the session's events, for one answer. Leaves to others: messages and r
 places of all of them (`codex_sessions`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
+from app.core.value import mutable
 from app.events.catalog import interrupt, thread, tool
 from app.events.envelope import Event
 from app.protocols.dialects.codex_lifecycle import call_item, result_item
@@ -31,7 +32,7 @@ _NAMES: Final = {
 """By kind: what a row's type begins with, and its id."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class SessionEvents:
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The items of calls by their ids, as they stand at the end."""

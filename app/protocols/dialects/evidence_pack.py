@@ -7,12 +7,12 @@ run are the same bytes. Members are stored as they are, without compression. `ev
 import platform
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 from app import __version__
 from app.core import json
+from app.core.value import mutable
 from app.events.blobs import MAX_RESTORED_BYTES
 from app.events.chain import Broken, ChainCheck, Head
 from app.events.envelope import Event, iso_at
@@ -57,7 +57,7 @@ class _Sink:
         return data
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Member:
     size: int
     sha256: str

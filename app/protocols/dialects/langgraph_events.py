@@ -6,10 +6,10 @@ Pure: the same events always give the same frames. Leaves to others: following a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import adapter, request
 from app.events.envelope import Event
 from app.protocols.dialects.langgraph_interrupts import is_breakpoint, value_of
@@ -48,7 +48,7 @@ class ChannelFilter:
         )
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _MessageBlocks:
     """A message that is being written: its blocks so far."""
 

@@ -5,9 +5,10 @@ segment of a run has the run's id, those that follow are `<run>.<n>`. A pure fol
 first one on. Leaves to others: what is said meanwhile, and the wire.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from app.core.value import mutable
 from app.events.catalog import execution, interrupt, model, request, tool
 from app.events.envelope import Event
 from app.views.run import Run
@@ -34,7 +35,7 @@ TYPES: Final = (
 """All that segments are made of."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class RunSegment:
     """One run, as it is seen there."""
 
@@ -46,7 +47,7 @@ class RunSegment:
     status: str = "pending"
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _SegmentMember:
     """The run itself or one of its subagents."""
 

@@ -5,10 +5,10 @@ number. Leaves to others: spelling messages (`langgraph_messages`), state object
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import execution, interrupt, model, request, thread, tool
 from app.events.envelope import Event
 from app.protocols.dialects import langgraph_messages as messages
@@ -41,7 +41,7 @@ TYPES: Final = (
 """All that a thread's values are made of; whoever reads for them may leave out the rest, such as every token."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Entry:
     """A message, and from which `seq` to which it is part of the state."""
 
@@ -69,7 +69,7 @@ class StateCheckpoint:
     interrupts: Mapping[str, Payload] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Begun:
     """A run of which the thread knows."""
 

@@ -6,13 +6,14 @@
 
 import base64
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core import json
 from app.core.errors import HoldfastError
+from app.core.value import mutable
 from app.events.blobs import digests_inside, references_of
 from app.events.chain import Head
 from app.events.envelope import Event
@@ -111,7 +112,7 @@ class StoredEvents:
         self._last = event
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Export:
     events: list[Event] = field(default_factory=list)
     blobs: dict[str, tuple[str, bytes]] = field(default_factory=dict)

@@ -5,11 +5,10 @@ its first one on, and calls the hooks of its dialect for those of the wanted seg
 the events, so the same events always give the same frames. Leaves to others: where events come from, and the wire.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.catalog import adapter, execution, interrupt, model, request, tool
 from app.events.envelope import Event
 
@@ -32,7 +31,7 @@ class ClientCall:
     arguments: str
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class TokenCounts:
     """What the models of a segment used."""
 
@@ -167,7 +166,8 @@ class SegmentReading:
             # The process that streamed it is gone; the message comes again, under another id.
             self._abandon(self._unfinished)
         first = self._here and (not self._begun or event.type == request.RequestStarted.type)
-        self._begin(event)
+        if not self._begun:
+            self._begin(event)
         if first:
             self.on_started()
 
@@ -257,7 +257,8 @@ class SegmentReading:
     def _completed(self, event: Event, payload: Payload) -> None:
         if not self._here:
             return
-        self._begin(event)
+        if not self._begun:
+            self._begin(event)
         self.ended = True
         output = payload["output"]
         if (parts := payload.get("parts")) and (media := [part for part in parts if "blob" in part]):

@@ -44,8 +44,8 @@ class RequestMeter:
         route = found or _NO_ROUTE
         method = scope["method"] if scope["method"] in _METHODS else "(other)"
         seconds = monotonic() - began
-        self._requests.of(method, route, str(status)).inc()
-        self._seconds.of(route).observe(seconds)
+        self._requests.inc(method, route, str(status))
+        self._seconds.observe(seconds, route)
         if self._write is not None:
             path, ms = scope["path"][:_MAX_PATH], round(seconds * 1000, 1)
             self._write("http.request", method=method, path=path, route=route, status=status, ms=ms)

@@ -15,13 +15,13 @@ from app.evals.datasets import MIME, DatasetVersion
 from app.evals.sampling import DEFAULT_SIZE, sample
 from app.policy.redaction import PERSONAL, LogRedaction
 from app.protocols.context import ServerContext
-from app.protocols.http import eval_shapes
 from app.protocols.http.answers import content_headers, json_answer, page_answer
 from app.protocols.http.body import off_loop, read_body, read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, streams, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import eval_shapes
 from app.protocols.http.parameters import After, Limit
 from app.protocols.http.submission import Request as Fields
 

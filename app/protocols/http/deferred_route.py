@@ -13,6 +13,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match, compile_path, get_name
 from starlette.types import Scope
 
+from app.protocols.http.late_shapes import with_shapes
+
 _OF_PATH: Final = frozenset({"path_regex", "path_format", "param_convertors"})
 
 
@@ -63,7 +65,7 @@ class DeferredRoute(APIRoute):
 
     def described(self) -> APIRoute:
         """A route of the framework with everything that this one documents."""
-        return APIRoute(self.path, self.endpoint, **self._options, **self._identity())
+        return APIRoute(self.path, self.endpoint, **with_shapes(self._options), **self._identity())
 
     @property
     def options(self) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Query, Response
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.workspace.compiled import CompiledWorkspace
 
 MAX_LINES: Final = 2_000

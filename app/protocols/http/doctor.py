@@ -7,10 +7,10 @@ from fastapi import APIRouter, Response
 
 from app.core.json import JsonObject
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.late_shapes import shapes
 from app.runtime.schedule.effective_settings import EffectiveSettings
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from app.core.error_codes import CODES
-from app.protocols.http import shapes
 from app.protocols.http.errors import STATUS
+from app.protocols.http.late_shapes import shapes
 
 Document = dict[str, Any]
 

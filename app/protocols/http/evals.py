@@ -9,7 +9,6 @@ from app.core.errors import Failure
 from app.evals.evaluations import MAX_PARALLEL, EvaluationRequest
 from app.evals.html_report import as_html
 from app.protocols.context import ServerContext
-from app.protocols.http import eval_shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import off_loop, read_model
 from app.protocols.http.caller import Caller
@@ -17,6 +16,7 @@ from app.protocols.http.datasets import NAME
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, streams, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import eval_shapes
 from app.protocols.http.parameters import After, Limit
 from app.protocols.http.submission import Request as Fields
 

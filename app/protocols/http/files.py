@@ -8,13 +8,13 @@ from fastapi import APIRouter, Query, Request, Response
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART, Content, content_answer
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, streams
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.parameters import Limit
 from app.protocols.http.uploads import MAX_NAME, FileUpload, clean_name
 from app.views.file import NewFile, StoredFile, file_json

@@ -5,8 +5,8 @@ from fastapi import APIRouter, Response
 from app.core import json
 from app.events.ports import StoreError
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.late_shapes import shapes
 
 
 def routes(server: ServerContext) -> APIRouter:

@@ -9,13 +9,13 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Issue
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_interrupt, whole_interrupt
 from app.protocols.http.parameters import Limit
 from app.runtime.intake.interrupts import NotAnswered

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Query, Response
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_run
-from app.protocols.http.parameters import After, Limit, read_place, write_place
+from app.protocols.http.parameters import After, Limit, RunStatus, read_place, write_place
 from app.protocols.http.submission import accepted
 from app.views.job import job_json
 from app.views.ports import JobFilter
@@ -41,7 +41,7 @@ def routes(server: ServerContext) -> APIRouter:
     )
     async def list_jobs(
         caller: Caller,
-        status: Annotated[shapes.RunStatus | None, Query()] = None,
+        status: Annotated[RunStatus | None, Query()] = None,
         type_: Annotated[str | None, Query(alias="type", max_length=200)] = None,
         priority: Annotated[Literal["interactive", "background"] | None, Query()] = None,
         project_id: Annotated[str | None, Query(alias="projectId", max_length=200)] = None,

@@ -11,7 +11,6 @@ from app.evals.html_report import gates_as_html
 from app.evals.run_judgements import Feedback
 from app.policy.gates import pass_rate
 from app.protocols.context import ServerContext
-from app.protocols.http import eval_shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
@@ -19,6 +18,7 @@ from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, streams, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.evals import PAGE_HEADERS
+from app.protocols.http.late_shapes import eval_shapes
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.submission import IdempotencyKey
 from app.protocols.http.submission import Request as Fields

@@ -6,11 +6,11 @@ The same events as those of the thread `sys_ledger`, which exists only once some
 from fastapi import APIRouter, Response
 
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import events_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.parameters import EventType, Limit, of_type
 from app.runtime.intake.ledger import LEDGER_THREAD
 from app.views.thread import Thread

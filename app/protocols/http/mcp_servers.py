@@ -13,13 +13,13 @@ from pydantic import Field
 from app.core.clock import iso
 from app.core.errors import Failure
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.submission import Request
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})

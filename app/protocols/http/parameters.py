@@ -1,7 +1,7 @@
 """Parameters that many addresses share: cursors, limits, filters. Each is checked before anything is looked up."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from fastapi import Header, Query
 
@@ -21,6 +21,7 @@ LastEventId = Annotated[
     str | None, Header(max_length=20, description="the last `id` of an interrupted stream; wins over `after`")
 ]
 Name = Annotated[str, Query(max_length=200)]
+RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 Until = Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="a `seq`: as it stood after that event")]
 
 T = TypeVar("T")

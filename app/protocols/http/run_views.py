@@ -6,13 +6,13 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.event_dialects import EventDialect, EventDialects
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_run, existing_thread, whole_journal, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, Until, of_type, resume_after, up_to
 from app.protocols.http.submission import last_of, run_stream

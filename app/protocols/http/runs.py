@@ -10,7 +10,6 @@ from app.core.clock import iso
 from app.events.catalog.request import Mode
 from app.events.ports import BlobDraft
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
@@ -18,8 +17,9 @@ from app.protocols.http.correlation import correlation
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_run
-from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
+from app.protocols.http.parameters import After, Limit, RunStatus, read_labels, read_place, write_place
 from app.protocols.http.parts import is_parts, with_content
 from app.protocols.http.request_fields import RunInput
 from app.protocols.http.submission import (
@@ -121,7 +121,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
     )
     async def list_runs(
         caller: Caller,
-        status: Annotated[shapes.RunStatus | None, Query()] = None,
+        status: Annotated[RunStatus | None, Query()] = None,
         agent: Annotated[str | None, Query(max_length=200)] = None,
         workflow: Annotated[str | None, Query(max_length=200)] = None,
         text: Annotated[

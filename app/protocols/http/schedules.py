@@ -11,7 +11,6 @@ from app.core.clock import iso
 from app.core.errors import Failure
 from app.core.schemas import Issue
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.body_issues import problem_of
@@ -19,6 +18,7 @@ from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.submission import REFUSALS, Request, accepted, run_answer
 from app.runtime.automation.schedule_desk import Schedule, ScheduleDesk
 from app.workspace.resolve import schedule_issues

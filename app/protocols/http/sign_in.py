@@ -16,24 +16,19 @@ from app.core.principal import Principal
 from app.events.catalog.ledger import TenantEntered
 from app.protocols.auth.browser_sessions import SESSION_MS, cookie_name, token_of
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller, refusal
 from app.protocols.http.correlation import HEADERS_KEY
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.parameters import Limit
 
 _UNCACHED: Final = {"cache-control": "no-store"}
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Tenant = Annotated[str | None, Query(pattern=_NAME, description="the tenant in which the session acts")]
 TenantCursor = Annotated[str, Query(max_length=64)]
-
-
-class TenantPage(shapes.Shape):
-    items: list[str]
-    next_cursor: str | None
 
 
 def routes(server: ServerContext) -> APIRouter:
@@ -74,7 +69,7 @@ def routes(server: ServerContext) -> APIRouter:
         _set_cookie(answer, request, session.token, SESSION_MS // 1000)
         return answer
 
-    @router.get("/tenants", response_model=TenantPage, summary="The tenants that have keys")
+    @router.get("/tenants", response_model=shapes.TenantPage, summary="The tenants that have keys")
     async def tenants(_caller: Caller, after: TenantCursor = "", limit: Limit = 100) -> Response:
         """By name. A tenant that is only named by tokens or a proxy has no key and is not listed."""
         found = await server.keys.tenants(after, limit)

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query, Response
 
 from app.core.clock import iso
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.late_shapes import shapes
 from app.views.ports import SeriesPoint
 
 Range = Literal["15m", "1h", "6h", "24h", "7d"]

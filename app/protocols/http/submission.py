@@ -19,12 +19,12 @@ from app.events.catalog.request import TERMINAL, RequestSuspended
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import header_text, json_answer
 from app.protocols.http.body import off_loop
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import SSE
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata, Moment

@@ -12,7 +12,6 @@ from app.events.catalog.thread import ThreadDeleted
 from app.events.envelope import Event
 from app.protocols.context import ServerContext
 from app.protocols.dialects import agent_os, native
-from app.protocols.http import shapes
 from app.protocols.http.answers import page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
@@ -21,6 +20,7 @@ from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.event_dialects import EventDialect, EventDialects
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import LastFrame

@@ -7,13 +7,13 @@ from fastapi import Request as HttpRequest
 from pydantic import Field
 
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import MAX_SEQ, read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.parameters import Limit
 from app.protocols.http.request_fields import LabelChanges, Labels, Metadata, RunInput

@@ -7,13 +7,13 @@ from fastapi import Request as HttpRequest
 from pydantic import Field
 
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import existing_run, existing_thread
 from app.protocols.http.submission import Request
 from app.runtime.intake.todo_list import Status, TodoChange

@@ -8,13 +8,13 @@ from pydantic import Field
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.parameters import After, Limit, named_page
 from app.protocols.http.submission import REFUSALS, THREAD_ID, AskedHow, RunRequest, submit
 from app.tools.contract import ToolDefinition

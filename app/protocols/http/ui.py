@@ -17,12 +17,12 @@ from app.events.envelope import Event, iso_at
 from app.protocols.context import ServerContext
 from app.protocols.dialects.lime import ui_event
 from app.protocols.dialects.lime_source import Lineage
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import Cursor, read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, takes
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lineages import LineageFrames, Lineages
 from app.protocols.http.lookups import amendments_of, existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import LastEventId, Limit, resume_after

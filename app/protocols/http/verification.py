@@ -10,12 +10,12 @@ from fastapi import APIRouter, Response
 from app.core.errors import Failure
 from app.events.chain import Broken, ChainCheck
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.lookups import MAX_EVENTS_OF_A_VIEW, existing_thread
 
 _PAGE: Final = 500

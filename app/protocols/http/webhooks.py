@@ -9,13 +9,13 @@ from pydantic import AfterValidator, Field
 from app.core.errors import Failure
 from app.events.webhook_types import WEBHOOK_EVENTS, matches_nothing
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.parameters import Limit
 from app.protocols.http.request_fields import Labels
 from app.protocols.http.submission import Request

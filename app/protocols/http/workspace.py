@@ -8,12 +8,12 @@ from app.core.clock import iso
 from app.core.errors import Failure
 from app.events.catalog.ledger import WorkspaceReloadRequested
 from app.protocols.context import ServerContext
-from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.late_shapes import shapes
 from app.protocols.http.parameters import After, Limit, named_page
 from app.runtime.workspaces import WorkspaceStatus
 from app.workspace.compiled import CompiledAgent

@@ -3,12 +3,13 @@
 Pure: a wrong one raises `Declined` with the place, never the value. Leaves to others: storing media (`http.parts`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core import json
 from app.core.base64_text import decode_base64
 from app.core.json import JsonObject
+from app.core.value import mutable
 from app.protocols.dialects.langgraph_messages import ROLES
 from app.protocols.langgraph.errors import Declined
 
@@ -17,7 +18,7 @@ MAX_MESSAGES: Final = 10_000
 _MEDIA: Final = ("image", "audio", "video", "file")
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class GraphInput:
     """What a request brings: `messages` in our own shape, or `data` for a graph or workflow that takes an object."""
 

@@ -5,12 +5,13 @@ Leaves to the dialects: what the frames say; to `wire`: following the thread and
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 import orjson
 
 from app.core.errors import Failure
+from app.core.value import mutable
 from app.events.blobs import BLOB_MARK, Load, has_media, has_references, stored_blobs, with_blobs, with_media
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.model import ModelCompleted, ModelNegotiated, ModelRequested
@@ -59,7 +60,7 @@ class FrameReading(Protocol):
     def take(self) -> bytes: ...
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Listening:
     """Who listens to which run, and what becomes of the run when the listener goes."""
 

@@ -31,7 +31,7 @@ from app.protocols.openai.segment_stream import QUIET
 from app.runtime.intake.commands import steering
 from app.runtime.intake.interrupts import NotAnswered
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.submission import Submission
+from app.runtime.intake.submission import Submission, Taken
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 
@@ -74,16 +74,16 @@ async def open_segment(
             heard.quiet = QUIET
 
     wanted = await _submission(server, caller, ask, trace, listen)
-    answer: Run | Rejected | None = None
+    answer: Taken | Rejected | None = None
     try:
-        answer = await server.service.submit(caller, wanted)
+        answer = await server.service.enqueue(caller, wanted)
     finally:
-        if heard is not None and not isinstance(answer, Run):
+        if heard is not None and not isinstance(answer, Taken):
             heard.close()
     if isinstance(answer, Rejected):
         more = {"runId": answer.winner} if answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL") else {}
         raise HttpProblem(answer.failure, None, **more)
-    return Segment(answer, heard=heard)
+    return Segment(answer.run, heard=heard)
 
 
 # -- a new run ----------------------------------------------------------------------------------------

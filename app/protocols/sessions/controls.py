@@ -20,9 +20,9 @@ from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
-from app.protocols.sessions import shapes
+from app.protocols.sessions.late_shapes import shapes
+from app.protocols.sessions.refusals import Responses, may_refuse
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, expect_thread, read, session
-from app.protocols.sessions.shapes import may_refuse
 from app.runtime.intake.ledger import LEDGER_THREAD
 from app.runtime.intake.threads import ThreadChange, is_too_large
 from app.views.controls import (
@@ -236,7 +236,7 @@ async def _settings(server: ServerContext, caller: Principal, thread: Thread, sc
 
 # -- routes -------------------------------------------------------------------------------------------
 
-_LOCKED: Final[shapes.Responses] = {
+_LOCKED: Final[Responses] = {
     423: {"model": shapes.DefaultsLocked, "description": "the configuration fixes what new sessions begin with"}
 }
 

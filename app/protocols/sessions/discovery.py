@@ -17,8 +17,9 @@ from app.protocols.dialects.codex_items import PROVIDER
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.errors import HttpProblem
-from app.protocols.sessions import discovery_shapes as shapes
 from app.protocols.sessions.controls import default_metadata
+from app.protocols.sessions.late_shapes import discovery_shapes as shapes
+from app.protocols.sessions.refusals import NOT_SUPPORTED
 from app.protocols.sessions.route import SessionRefused, SessionRoute
 from app.views.controls import APPROVAL_POLICIES, controls_of
 from app.workspace.compiled import CompiledWorkspace
@@ -193,7 +194,7 @@ def _add_absent(router: APIRouter) -> None:
             summary=f"{method}: not supported",
             status_code=501,
             response_model=shapes.NotSupported,
-            responses=shapes.NOT_SUPPORTED,
+            responses=NOT_SUPPORTED,
         )
 
 

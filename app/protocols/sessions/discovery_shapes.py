@@ -3,7 +3,7 @@
 Like `shapes`, these models make nothing: the tests hold every answer against them.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from app.protocols.http.shapes import Shape
 
@@ -136,8 +136,3 @@ class ProjectAssigned(Shape):
     session_id: str
     project_id: str | None
     previous_project_id: str | None
-
-
-NOT_SUPPORTED: Final[dict[int | str, dict[str, Any]]] = {
-    501: {"model": NotSupported, "description": "`method_not_supported`: this server has no equivalent"}
-}

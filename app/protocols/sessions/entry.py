@@ -10,7 +10,7 @@ from app.core.clock import iso
 from app.protocols.context import ServerContext
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
-from app.protocols.sessions import discovery_shapes as shapes
+from app.protocols.sessions.late_shapes import discovery_shapes as shapes
 from app.protocols.sessions.route import SessionRoute
 
 

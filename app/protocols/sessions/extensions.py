@@ -10,7 +10,7 @@ from app.extensions.manifest import CORE_API, MANIFEST, PROFILE, PROFILE_VERSION
 from app.protocols.context import ServerContext
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
-from app.protocols.sessions import extension_shapes as shapes
+from app.protocols.sessions.late_shapes import extension_shapes as shapes
 from app.protocols.sessions.route import SessionRefused, SessionRoute
 
 

@@ -19,10 +19,11 @@ from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.submission import wait_for_end
-from app.protocols.sessions import job_shapes as shapes
 from app.protocols.sessions.controls import Effort, ModelName
+from app.protocols.sessions.late_shapes import job_shapes as shapes
+from app.protocols.sessions.late_shapes import shapes as session_shapes
+from app.protocols.sessions.refusals import conflicts, may_refuse
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
-from app.protocols.sessions.shapes import SessionProblem, conflicts, may_refuse
 from app.runtime.automation.job_reports import MAX_SUGGESTION, newest_suggestion, suggestion_of
 from app.runtime.automation.session_jobs import PAYLOAD, new_request_key, owner_of, payload_of
 from app.runtime.intake.rejection import Rejected
@@ -114,7 +115,7 @@ def _add_suggestions(router: APIRouter, server: ServerContext) -> None:
         response_model=shapes.SuggestionQueued,
         summary="Have the user's next request suggested",
         openapi_extra=takes(SuggestRequest, required=False),
-        responses=may_refuse(410) | conflicts(SessionProblem, "`job_conflict`: nothing was said yet"),
+        responses=may_refuse(410) | conflicts(session_shapes.SessionProblem, "`job_conflict`: nothing was said yet"),
     )
     async def queue_suggestion(session_id: str, request: Request, caller: Caller) -> Response:
         thread, taken = await _suggest(server, caller, session_id, request, waits=False)

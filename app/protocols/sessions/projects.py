@@ -12,9 +12,9 @@ from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
-from app.protocols.sessions import discovery_shapes as shapes
+from app.protocols.sessions.late_shapes import discovery_shapes as shapes
+from app.protocols.sessions.refusals import conflicts, may_refuse
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, expect_thread, read, refuse, session
-from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.automation.session_jobs import WORKERS
 from app.runtime.intake.projects import Project
 from app.runtime.intake.rejection import Rejected

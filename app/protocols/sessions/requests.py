@@ -16,9 +16,9 @@ from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
-from app.protocols.sessions import shapes
+from app.protocols.sessions.late_shapes import shapes
+from app.protocols.sessions.refusals import may_refuse
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, session
-from app.protocols.sessions.shapes import may_refuse
 from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import Interrupt
 

@@ -12,10 +12,10 @@ from app.protocols.dialects import codex_sessions as dialect
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
-from app.protocols.sessions import discovery_shapes, shapes
 from app.protocols.sessions.discovery import not_supported
+from app.protocols.sessions.late_shapes import discovery_shapes, shapes
+from app.protocols.sessions.refusals import NOT_SUPPORTED, conflicts, may_refuse
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
-from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.rejection import Rejected
 
 
@@ -95,5 +95,5 @@ def _add_absent(router: APIRouter, server: ServerContext, path: str, method: str
         summary=f"{method}: not supported",
         status_code=501,
         response_model=discovery_shapes.NotSupported,
-        responses=discovery_shapes.NOT_SUPPORTED,
+        responses=NOT_SUPPORTED,
     )

@@ -20,8 +20,9 @@ from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.lookups import whole_transcript
-from app.protocols.sessions import shapes
 from app.protocols.sessions.controls import Controls, DynamicTool, default_metadata, keep
+from app.protocols.sessions.late_shapes import shapes
+from app.protocols.sessions.refusals import conflicts, may_refuse
 from app.protocols.sessions.route import (
     SessionBody,
     SessionRefused,
@@ -30,7 +31,6 @@ from app.protocols.sessions.route import (
     read,
     session,
 )
-from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.projects import PREFIX as PROJECTS
 from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.controls import changes, controls_of, project_of

@@ -1,7 +1,7 @@
 """What the session routes answer, as the OpenAPI document shows it: the published contract's good answers and refusals.
 
 Like `shapes`, these models make nothing: the tests hold every answer against them. A refusal that many routes share is
-one response of the document, which the routes refer to. Leaves to others: requests (each route's own model).
+one response of the document, which the routes refer to (`refusals`). Leaves to others: requests.
 """
 
 from typing import Any, Final, Literal
@@ -347,8 +347,6 @@ class SessionDeleted(Shape):
     code: str | None = None
 
 
-Responses = dict[int | str, dict[str, Any]]
-
 _REFUSALS: Final[dict[int, tuple[type[Shape], str]]] = {
     400: (SessionProblem, "`invalid_request`, `request_failed`, `invalid_params`: the request is wrong"),
     401: (SessionProblem, "`auth_required`: credentials are needed"),
@@ -362,9 +360,6 @@ _REFUSALS: Final[dict[int, tuple[type[Shape], str]]] = {
     431: (SessionProblem, "the headers are too large"),
     503: (SessionProblem, "not now; try again"),
 }
-_EVERYWHERE: Final = (400, 401, 403, 429, 431, 503)
-"""What any call may answer: of the gate, and of whatever looks at the store."""
-_WITH_BODY: Final = (408, 413)
 
 REFUSING: Final = (SessionProblem, SessionMissing, SessionDeleted)
 SHARED: Final = {
@@ -375,23 +370,3 @@ SHARED: Final = {
     for status, (model, what) in _REFUSALS.items()
 }
 """The document's own responses, by their names."""
-
-
-def may_refuse(*statuses: int) -> Responses:
-    """For `responses`: refusals as all session routes have them, besides those that any of them may answer."""
-    return {status: {"$ref": f"#/components/responses/Session{status}"} for status in statuses}
-
-
-def conflicts(model: Any, description: str) -> Responses:
-    """For `responses`: a 409 of the route's own."""
-    return {409: {"model": model, "description": description}}
-
-
-def add_refusals(operation: dict[str, Any]) -> None:
-    """What is true of all session routes joins what one says about itself."""
-    statuses = _EVERYWHERE + (_WITH_BODY if "requestBody" in operation else ())
-    answers = {str(status): refusal for status, refusal in may_refuse(*statuses).items()} | operation["responses"]
-    # The framework describes every response; beside a reference that would hide the shared description.
-    operation["responses"] = {
-        status: {"$ref": answer["$ref"]} if "$ref" in answer else answer for status, answer in sorted(answers.items())
-    }

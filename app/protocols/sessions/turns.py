@@ -19,10 +19,10 @@ from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parts import is_parts, with_content
-from app.protocols.sessions import shapes
 from app.protocols.sessions.controls import Controls, change_of
+from app.protocols.sessions.late_shapes import shapes
+from app.protocols.sessions.refusals import conflicts, may_refuse
 from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
-from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.views.run import Run

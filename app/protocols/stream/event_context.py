@@ -6,12 +6,13 @@ thread folds them as they come and asks the store for nothing. Bounded. Leaves t
 dialect).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from cachetools import LRUCache, TTLCache
 
 from app.core.clock import Clock
+from app.core.value import mutable
 from app.events.catalog.model import ModelCompleted
 from app.events.envelope import Event
 from app.protocols.dialects import codex
@@ -30,7 +31,7 @@ MAX_STORIES: Final = 16_384
 _PAGE: Final = 1000
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Story:
     """A thread's plan, its tokens and the items of its turns up to `seq`. Its values are replaced, never changed."""
 

@@ -134,7 +134,7 @@ class Metering:
 
     def _queued(self, event: Event, payload: dict[str, Any]) -> None:
         agent = payload.get("agent") or payload.get("workflow") or "(tool)"
-        self._submitted.of(agent).inc()
+        self._submitted.inc(agent)
         self._open.add(event.tenant, event.run_id or "", OpenRun(agent, event.at, parent=payload.get("parentRunId")))
 
     def _started(self, event: Event, payload: dict[str, Any]) -> None:
@@ -146,18 +146,18 @@ class Metering:
                 self._lines.started(event, run)
 
     def _resumed(self, event: Event, payload: dict[str, Any]) -> None:
-        self._resumptions.of(payload["reason"]).inc()
+        self._resumptions.inc(payload["reason"])
 
     def _ended_as(self, status: str) -> Callable[[Event, dict[str, Any]], None]:
         def ended(event: Event, payload: dict[str, Any]) -> None:
             run = self._open.end(event)
             agent = run.agent if run is not None else "(unknown)"
-            self._ended.of(agent, status).inc()
+            self._ended.inc(agent, status)
             code = payload["error"]["code"] if status == "failed" else None
             if code is not None:
-                self._errors.of(code).inc()
+                self._errors.inc(code)
             if run is not None and (worked := run.worked_ms(event.at)) is not None:
-                self._run.of(agent, status).observe(worked / 1000)
+                self._run.observe(worked / 1000, agent, status)
             if self._lines is not None:
                 self._lines.ended(event, run, status, code)
 
@@ -168,50 +168,50 @@ class Metering:
         if (run := self._open.of(event)) is not None:
             run.input_tokens += usage.get("inputTokens") or 0
             run.output_tokens += usage.get("outputTokens") or 0
-        self._calls.of(name, "completed").inc()
-        self._tokens.of(name, "input").inc(usage.get("inputTokens") or 0)
-        self._tokens.of(name, "output").inc(usage.get("outputTokens") or 0)
+        self._calls.inc(name, "completed")
+        self._tokens.inc(name, "input", by=usage.get("inputTokens") or 0)
+        self._tokens.inc(name, "output", by=usage.get("outputTokens") or 0)
         if cached := usage.get("cachedTokens"):
-            self._tokens.of(name, "cached").inc(cached)
+            self._tokens.inc(name, "cached", by=cached)
         if cost := usage.get("costUsd"):
-            self._cost.of(name).inc(cost)
+            self._cost.inc(name, by=cost)
         if (first := payload.get("firstTokenMs")) is not None:
-            self._first_token.of(name).observe(first / 1000)
+            self._first_token.observe(first / 1000, name)
         self._took("model", payload)
 
     def _embedded(self, event: Event, payload: dict[str, Any]) -> None:
         name, usage = payload["model"], payload["usage"]
         if (run := self._open.of(event)) is not None:
             run.input_tokens += usage.get("inputTokens") or 0
-        self._calls.of(name, "completed").inc(payload["requestCount"])
-        self._tokens.of(name, "input").inc(usage.get("inputTokens") or 0)
+        self._calls.inc(name, "completed", by=payload["requestCount"])
+        self._tokens.inc(name, "input", by=usage.get("inputTokens") or 0)
         if cost := usage.get("costUsd"):
-            self._cost.of(name).inc(cost)
+            self._cost.inc(name, by=cost)
 
     def _model_failed(self, event: Event, payload: dict[str, Any]) -> None:
-        self._calls.of(payload["model"], "abandoned" if payload.get("abandoned") else "failed").inc()
+        self._calls.inc(payload["model"], "abandoned" if payload.get("abandoned") else "failed")
         self._took("model", payload)
 
     def _model_retried(self, event: Event, payload: dict[str, Any]) -> None:
-        self._retries.of(payload["model"]).inc()
+        self._retries.inc(payload["model"])
 
     def _tool_resulted(self, event: Event, payload: dict[str, Any]) -> None:
         # Only a call that passed the gate has a result, so the name is one of the workspace's tools.
-        self._tool_calls.of(payload["tool"], "ok" if payload["ok"] else "failed").inc()
+        self._tool_calls.inc(payload["tool"], "ok" if payload["ok"] else "failed")
         if (took := payload.get("durationMs")) is not None:
-            self._tool.of(payload["tool"]).observe(took / 1000)
+            self._tool.observe(took / 1000, payload["tool"])
         self._took("tool", payload)
 
     def _guarded(self, event: Event, payload: dict[str, Any]) -> None:
         # Never by name: a model may have made it up.
-        self._guard.of(payload["outcome"]).inc()
+        self._guard.inc(payload["outcome"])
         for finding in payload["findings"]:
-            self._findings.of(finding["kind"]).inc()
+            self._findings.inc(finding["kind"])
         if payload["outcome"] == "repaired":
-            self._repairs.of(payload.get("round") or "deterministic").inc(len(payload.get("repairs") or (1,)))
+            self._repairs.inc(payload.get("round") or "deterministic", by=len(payload.get("repairs") or (1,)))
 
     def _raised(self, event: Event, payload: dict[str, Any]) -> None:
-        self._interrupts.of(payload["kind"]).inc()
+        self._interrupts.inc(payload["kind"])
         for run in self._open.line_of(event):
             run.wait(payload["interruptId"], event.at)
         if self._lines is not None:
@@ -219,29 +219,29 @@ class Metering:
 
     def _closed_as(self, outcome: str) -> Callable[[Event, dict[str, Any]], None]:
         def closed(event: Event, payload: dict[str, Any]) -> None:
-            self._answers.of(outcome).inc()
+            self._answers.inc(outcome)
             for run in self._open.line_of(event):
                 run.answered(payload["interruptId"], event.at)
 
         return closed
 
     def _hook_fired(self, event: Event, payload: dict[str, Any]) -> None:
-        self._hooks.of(payload["hook"], payload["decision"]).inc()
+        self._hooks.inc(payload["hook"], payload["decision"])
         self._took("hook", payload)
 
     def _gate_evaluated(self, event: Event, payload: dict[str, Any]) -> None:
         outcome = "passed" if payload["passed"] else "error" if "error" in payload else "failed"
-        self._verdicts.of(payload["gate"], payload["mode"], outcome).inc()
+        self._verdicts.inc(payload["gate"], payload["mode"], outcome)
 
     def _schema_violated(self, event: Event, payload: dict[str, Any]) -> None:
-        self._violations.of(payload["schemaName"]).inc()
+        self._violations.inc(payload["schemaName"])
 
     def _budget_exceeded(self, event: Event, payload: dict[str, Any]) -> None:
-        self._budgets.of(payload["budget"], payload["scope"]).inc()
+        self._budgets.inc(payload["budget"], payload["scope"])
 
     def _log_compacted(self, event: Event, payload: dict[str, Any]) -> None:
         self._dropped.inc(payload["deltas"])
 
     def _took(self, step: str, payload: dict[str, Any]) -> None:
         if (took := payload.get("durationMs")) is not None:
-            self._step.of(step).observe(took / 1000)
+            self._step.observe(took / 1000, step)

@@ -6,10 +6,11 @@ of it (`meters`, `run_lines`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from app.core.recent import RecentDict
+from app.core.value import mutable
 from app.events.envelope import Event
 from app.views.run import Run
 
@@ -17,7 +18,7 @@ MAX_OPEN_RUNS: Final = 20_000
 """Runs whose start is remembered; of one that fell out only the durations are missing."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class OpenRun:
     agent: str
     queued_at: int

@@ -7,7 +7,7 @@ run stays one trace. Leaves to others: sampling and sending (the OpenTelemetry S
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 import structlog
@@ -26,6 +26,7 @@ from opentelemetry.trace import (
 from app.core import json
 from app.core.recent import RecentDict
 from app.core.tracing import PARENT, Trace, call_key, span_id
+from app.core.value import mutable
 from app.events.catalog import execution, interrupt, model, request, tool
 from app.events.envelope import Event
 
@@ -45,7 +46,7 @@ class NextIds(Protocol):
     def take_next(self, trace_id: str, span: str) -> None: ...
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _RunSpans:
     trace: Trace
     parent: str | None

@@ -5,7 +5,6 @@ following (`follower`), who may listen (the routes).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from starlette.responses import Response
@@ -13,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
+from app.core.value import mutable
 from app.events.envelope import Event
 from app.events.follow import ReadPage
 from app.events.hub import Subscription
@@ -42,7 +42,7 @@ class SseFrames(Frames, Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Following:
     """Whose events are streamed: of one thread, after a cursor."""
 

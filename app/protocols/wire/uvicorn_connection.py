@@ -122,9 +122,11 @@ class UvicornConnection:
             content += (name, b": ", value, b"\r\n")
         content.append(b"transfer-encoding: chunked\r\n\r\n")
         self._head = b"".join(content)
+        flow = self._cycle.flow
         self._protocol.answering = self
-        self.has_room = not self._cycle.flow.write_paused
-        self._cycle.flow.resume_reading()
+        self.has_room = not flow.write_paused
+        if flow.read_paused:
+            flow.resume_reading()
 
     def write(self, data: bytes, *, last: bool = False) -> None:
         cycle = self._cycle

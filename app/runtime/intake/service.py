@@ -83,7 +83,7 @@ class Service:
             return Rejected(refused)
         answer = await self._submit(who, submission, workspace)
         for _ in range(_RACES):
-            if not (_merges(submission) and isinstance(answer, Rejected) and answer.failure.code == "RUN_TERMINAL"):
+            if not (isinstance(answer, Rejected) and answer.failure.code == "RUN_TERMINAL" and _merges(submission)):
                 break
             answer = await self._submit(who, submission, workspace)  # the first one ended meanwhile: its key is free
         if isinstance(answer, Rejected) or answer.replayed:
@@ -98,27 +98,32 @@ class Service:
         if submission.tool is None and submission.workflow is None and submission.undo_of is None:
             agent = submission.agent or workspace.default_agent
         known = None if submission.thread_id is None else await self._reader.thread(who.tenant, submission.thread_id)
-        approvals, code = submission.approval_policy or _policy_of(known), await self._workspaces.code(workspace)
-        limits = submission.session_limits or _limits_of(known, submission.thread_change)
+        change, code = submission.thread_change, await self._workspaces.code(workspace)
+        approvals, limits = submission.approval_policy, submission.session_limits
+        if known is not None or change is not None:  # else the thread says nothing yet
+            approvals, limits = approvals or _policy_of(known), limits or _limits_of(known, change)
         payload = queued_event(
             submission, workspace, agent=agent, busy=busy, approvals=approvals, limits=limits, code=code
         )
         queued = PayloadEntry(payload, blobs=tuple(submission.blobs)) if submission.blobs else payload
-        changes: tuple[Payload | None, ...] = (submission.thread_change, submission.state_update)
-        changed = [change for change in changes if change is not None]
+        first: list[Payload | PayloadEntry] = [] if change is None else [change]
+        if submission.state_update is not None:
+            first.append(submission.state_update)
+        first.append(queued)
+        if submission.also:
+            first += [make(run_id) for make in submission.also]
+        job = submission.job
+        if job is not None:
+            first.append(job_queued_event(job, run_id))
         if submission.announce is not None:
             submission.announce(thread_id)
         for new in _creates_thread(submission, known):
             # A thread is created by the commit of its first run, or not at all.
-            created: list[Payload | PayloadEntry] = [thread_created_event(submission)] if new else []
+            payloads = [thread_created_event(submission), *first] if new else first
             conditions = self._conditions(submission, busy, run_id, new)
-            job = submission.job
             at_once = new and job is None
             reservation = self._scheduler.reserve(who.tenant, thread_id, run_id, agent or "") if at_once else None
-            first = [*created, *changed, queued, *(make(run_id) for make in submission.also)]
-            if job is not None:
-                first.append(job_queued_event(job, run_id))
-            answer = await self._record(scope, first, conditions, busy, reservation)
+            answer = await self._record(scope, payloads, conditions, busy, reservation)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
                 # Of a new thread these are all the events there are.
@@ -233,12 +238,15 @@ def _merges(submission: Submission) -> bool:
 
 def _accepted(answer: ports.Appended, run_id: str) -> Run:
     """The run as its first event has it: what the tables hold, without asking them."""
-    queued = next(event for event in answer.events if event.type == request.RequestQueued.type)
-    run = Run(run_id, queued.thread_id, first_seq=queued.seq, last_seq=queued.seq, run_seq=queued.run_seq or 0)
-    run.apply(queued)
+    run: Run | None = None
     for event in answer.events:
-        if event.type == JobQueued.type:  # its claim, if that is in the same commit, is another's word
+        if event.type == request.RequestQueued.type:
+            seq = event.seq
+            run = Run(run_id, event.thread_id, first_seq=seq, last_seq=seq, run_seq=event.run_seq or 0)
             run.apply(event)
+        elif event.type == JobQueued.type and run is not None:  # its claim, if it is there as well, is another's word
+            run.apply(event)
+    assert run is not None, "what was submitted was a run"
     return run
 
 

@@ -1,10 +1,10 @@
 """A request for a run, as every protocol hands it in. Leaves to the service: whether it is accepted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events import ports
 from app.events.catalog import Payload, thread
 from app.events.catalog.job import Dedupe, Priority
@@ -43,7 +43,7 @@ class JobRequest:
     """It stands in the line of its project, of which one job runs at a time."""
 
 
-@dataclass(slots=True)  # not frozen: with so many fields that would cost more than reading the request
+@mutable(slots=True)  # not frozen: with so many fields that would cost more than reading the request
 class Submission:
     agent: str | None
     """None takes the workspace's default, unless a tool or a workflow is asked for."""

@@ -5,14 +5,13 @@ accepting an undo (`undo`), carrying it out (`run/undo_run`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.core.value import value
+from app.core.value import mutable, value
 from app.events.blobs import Load
 from app.runtime.run.undo_tools import undo_tool
 from app.tools.contract import PastCall, ToolOutcome, UndoCall, definition_hash
@@ -91,7 +90,7 @@ def checkpoint_of_hash(plan_hash: str) -> int | None:
     return int(seq) if fits else None
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Planner:
     """Plans the calls of one run, the newest first: what one takes back is where the next begins."""
 

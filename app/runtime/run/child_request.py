@@ -1,11 +1,11 @@
 """What a run asks of a run of its own: an agent with an input, perhaps following a skill, or a workflow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from app.core.json import JsonObject, present
-from app.core.value import value
+from app.core.value import mutable, value
 
 
 @value(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ChildRequest:
         )
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Branch:
     """A part of a run that may end while the run goes on."""
 

@@ -6,10 +6,11 @@ The executor holds one per run and its steps look at it. Leaves to the log: maki
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from app.core.signal import CancelSignal
+from app.core.value import mutable
 from app.events.catalog import Payload
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.interrupt import InterruptExpired, InterruptRaised, InterruptResolved
@@ -27,7 +28,7 @@ class RunCancellation(CancelSignal):
         """How many batches of tool calls are at work."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Control:
     cancelled: RunCancellation = field(default_factory=RunCancellation)
     commands: list[dict[str, Any]] = field(default_factory=list)

@@ -5,9 +5,10 @@ Leaves to the context: what to do about an intent that has no result.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from app.core.value import mutable
 from app.events.catalog import (
     adapter,
     artifact,
@@ -51,7 +52,7 @@ _COUNTED: Final = frozenset(
 """Facts that a backend or a step reports and that are recorded once."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Memo:
     answers: list[StoredPayload] = field(default_factory=list)
     """Completed model calls of the conversation, in order."""

@@ -6,11 +6,12 @@ repeated or asked about as any tool call is. Leaves to the gateway: whether a ca
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.value import mutable
 from app.events.catalog import Payload, request
 from app.events.catalog.artifact import UndoActionCompleted, UndoCompleted, UndoPlanned
 from app.events.catalog.values import ErrorValue
@@ -31,7 +32,7 @@ def planned(family: Sequence[Event]) -> StoredPayload:
     return next(event.payload for event in family if event.type == UndoPlanned.type)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _UndoReport:
     """Every call of the plan is in exactly one of the lists."""
 

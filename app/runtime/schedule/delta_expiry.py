@@ -8,12 +8,13 @@ them was. Leaves to others: how rows are removed (the store), and verifying what
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 import structlog
 
 from app.core.clock import Clock
+from app.core.value import mutable
 from app.events.catalog import adapter, model, request
 from app.events.catalog.log import DroppedMessage, DroppedNumbers, DroppedRange, LogCompacted
 from app.events.envelope import Event
@@ -59,7 +60,7 @@ class SweptThreads(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Ends:
     """What has ended in a thread by the time that deltas are kept for."""
 
@@ -83,7 +84,7 @@ class _Ends:
         return min((seq for run_id, seq in self.asked.items() if run_id not in self.runs), default=None)
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Range:
     """Deltas next to each other, while they are collected."""
 

@@ -1,14 +1,15 @@
 """A run that has a worker of this process, from before its claim until its task has ended."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from app.core.value import mutable
 from app.runtime.run.control import Control
 from app.runtime.schedule.queue import RunRef
 from app.runtime.scheduler import AcceptedRun
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class HeldRun:
     ref: RunRef
     task: "asyncio.Task[None]"

@@ -10,12 +10,12 @@ still knows the run. Leaves to others: claiming and conducting (the executor), r
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Final
 
 from app.core.errors import Failure
-from app.core.value import value
+from app.core.value import mutable, value
 from app.runtime.scheduler import AcceptedRun
 
 INTERACTIVE_IN_A_ROW: Final = 3
@@ -47,7 +47,7 @@ class QueueLimits:
     """Runs of one tenant at work at once; None for as many as there are places."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Line:
     """The runs of one tenant that wait, each with the time since when."""
 

@@ -4,11 +4,11 @@ Everything follows from recorded values, so a run that is entered again arrives 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from app.core.json import JsonObject, present
-from app.core.value import value
+from app.core.value import mutable, value
 from app.runtime.workflows.loop_bounds import LoopState
 from app.workspace.compiled_cycles import CompiledCycle, CompiledPhase
 from app.workspace.unit_fields import CONTRACT_NAMES
@@ -73,7 +73,7 @@ class PhaseResult:
         )
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class CycleState:
     cycle: CompiledCycle
     phases: Mapping[str, CompiledPhase]

@@ -7,7 +7,7 @@ Every call is keyed by the visit, the attempt and the item, so that a run which 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from app.backends.contract import AgentAnswer, CallRequest, StepFailed
@@ -15,6 +15,7 @@ from app.backends.workflow_contract import FlowValues, Visit, Waiting
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject, present
+from app.core.value import mutable
 from app.runtime.run.child_request import ChildRequest
 from app.runtime.run.context import RunContext
 from app.runtime.workflows.node_questions import NodeQuestions
@@ -29,7 +30,7 @@ _KNOWN_OUTCOME: Final = frozenset(
 _NOTHING: Final = object()
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Items:
     """What became of the items of a `foreach`, over all attempts of a visit."""
 

@@ -8,14 +8,15 @@ nodes wait for each other in a circle, the one that was reached first begins. Wi
 whatever is under way to it is cancelled.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from app.backends.contract import StepFailed
 from app.backends.workflow_contract import NodeRecord, Visit, failure_of, visits_exceeded
+from app.core.value import mutable
 from app.workspace.flow_graph import START, FlowGraph
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class Moves:
     """What follows from the end of a visit."""
 

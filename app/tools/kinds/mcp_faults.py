@@ -5,12 +5,12 @@ A text of the server itself is not repeated. Leaves to others: noticing it (`mcp
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from app.core.errors import Failure, HoldfastError
+from app.core.value import mutable
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class ConnectionNotes:
     """What was noticed on the wire of one session."""
 

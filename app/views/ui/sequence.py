@@ -4,10 +4,10 @@ A turn that is still going on may have anything open. Leaves to others: the shap
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
-from app.core.value import value
+from app.core.value import mutable, value
 from app.views.ui import standard
 
 
@@ -49,7 +49,7 @@ _STARTS: Final = {"tool.started", "patch.started", "command.started", "test.star
 _PAYLOAD_IDS: Final = {"patch": "patchId", "command": "commandId", "test": "testRunId"}
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Turn:
     ended: bool = False
     open: dict[str, set[str]] = field(default_factory=dict)

@@ -25,7 +25,6 @@ from app.protocols.http.shapes.runs import (
     RunError,
     RunPage,
     RunShape,
-    RunStatus,
     RunUsage,
     TodoPage,
     TodoShape,
@@ -45,6 +44,7 @@ from app.protocols.http.shapes.server import (
     RetentionReport,
     RetentionRule,
     Sandbox,
+    TenantPage,
 )
 from app.protocols.http.shapes.threads import (
     ChainBreak,
@@ -163,7 +163,6 @@ __all__ = [
     "RunError",
     "RunPage",
     "RunShape",
-    "RunStatus",
     "RunUsage",
     "Sandbox",
     "SchedulePage",
@@ -175,6 +174,7 @@ __all__ = [
     "StatsSeries",
     "StreamEnd",
     "StreamProblem",
+    "TenantPage",
     "ThreadPage",
     "ThreadShape",
     "TodoPage",

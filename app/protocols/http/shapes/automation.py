@@ -2,8 +2,9 @@
 
 from typing import Any, Literal
 
+from app.protocols.http.parameters import RunStatus
 from app.protocols.http.shapes.base import Page, Shape
-from app.protocols.http.shapes.runs import RunError, RunStatus
+from app.protocols.http.shapes.runs import RunError
 
 
 class JobAttempt(Shape):

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from app.events.catalog.request import Mode
+from app.protocols.http.parameters import RunStatus
 from app.protocols.http.shapes.base import Page, Shape
 
 
@@ -22,9 +23,6 @@ class RunUsage(BaseModel):
     input_tokens: int
     output_tokens: int
     cost_usd: float
-
-
-RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 
 
 class RunShape(Shape):

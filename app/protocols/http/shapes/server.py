@@ -18,6 +18,11 @@ class Me(Shape):
     version: str = Field(description="of the server")
 
 
+class TenantPage(Shape):
+    items: list[str]
+    next_cursor: str | None
+
+
 class HealthShape(Shape):
     status: Literal["ok"]
 

@@ -106,9 +106,8 @@ class ModelAttempt:
         self._number = number
         self._config: ModelConfig = prepared.call.config
         self._screen = None if talk.screen is None else talk.screen(message_id)
-        self._got = Collector(
-            talk.adapter, message_id, publish_reasoning=talk.contents.shows_reasoning, screen=self._screen
-        )
+        self._shows_reasoning = talk.contents.shows_reasoning
+        self._got = Collector(talk.adapter, message_id, publish_reasoning=self._shows_reasoning, screen=self._screen)
         self._admission: Admission | None = None
         self._slot: Slot | None = None
         self._shared_slot: SharedSlot | None = None
@@ -279,10 +278,10 @@ class ModelAttempt:
         if not thought.text:
             return True
         # What rules have looked at is the reasoning as it was published, and not what the provider wants back of it.
-        return self._talk.contents.shows_reasoning and not (self._screen is not None and self._screen.has_rules)
+        return self._shows_reasoning and not (self._screen is not None and self._screen.has_rules)
 
     def _loggable(self, messages: list[JsonObject]) -> list[JsonObject]:
-        hidden = not self._talk.contents.shows_reasoning or (self._screen is not None and self._screen.has_rules)
+        hidden = not self._shows_reasoning or (self._screen is not None and self._screen.has_rules)
         made: list[JsonObject] = []
         for message in messages:
             if "name" in message and is_memory(message):
@@ -306,7 +305,7 @@ class ModelAttempt:
     async def _completed(self, usage: TokenUsage) -> CompletionResponse:
         got, config = self._got, self._config
         assert got.completed is not None
-        reasoning = got.reasoning if self._talk.contents.shows_reasoning else ""
+        reasoning = got.reasoning if self._shows_reasoning else ""
         parts = got.completed.parts
         if parts:  # hashing an hour of sound takes its time
             parts = await asyncio.to_thread(lambda: tuple(map(hashed, got.completed.parts if got.completed else ())))

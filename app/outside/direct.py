@@ -177,9 +177,10 @@ async def _once(
         connection = await connector.connect(request, traces=[], timeout=timeout)
     except TimeoutError as error:
         raise aiohttp.ConnectionTimeoutError(f"no connection to {request.headers['Host']}") from error
-    assert connection.protocol is not None
+    protocol = connection.protocol
+    assert protocol is not None
     try:
-        connection.protocol.set_response_params(
+        protocol.set_response_params(
             timer=request._timer,
             skip_payload=request.method == "HEAD",
             read_until_eof=True,

@@ -35,6 +35,7 @@ ANSWERS: Final[dict[str, Any]] = {
 """How answers are read, whoever sent the request."""
 # A body up to this size goes out in one write; a larger one in parts, so that the loop is not held up by it.
 MAX_AT_ONCE: Final = 64 * 1024
+_END_OF_HEAD: Final = b"\r\n\r\n"
 
 Lookup = Callable[[str, int], Any]
 """Awaited: the addresses of a host, in the order in which to try them."""
@@ -67,6 +68,19 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Connection(ResponseHandler):
+    def data_received(self, data: bytes) -> None:
+        """The head of an answer goes to the parser by itself, so that what came with it is already joined."""
+        body = self._payload
+        if type(body) is not JoinedBody or body._eof:
+            end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+            if len(_END_OF_HEAD) <= end < len(data):
+                super().data_received(data[:end])
+                if self._exception is not None:
+                    return
+                JoinedBody.take_over(self._payload)
+                data = data[end:]
+        super().data_received(data)
+
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Asked after every part that was read, even if nothing was paused, and then it would go through the parser
         and the transport for nothing: a streamed answer has hundreds of parts."""

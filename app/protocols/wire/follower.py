@@ -217,7 +217,12 @@ class ThreadFollower:
         chunks: list[bytes] = []
         size, must_wait = 0, False
         for at, event in enumerate(events):
-            data = self._frames_of(event)
+            if self.cursors.get(event.thread_id) == event.seq - 1:  # nearly every event: the next one of its thread
+                data = frames.of(event, True)
+                if data is not None:
+                    self.cursors[event.thread_id] = event.seq
+            else:
+                data = self._frames_of(event)
             if data is None:
                 subscription.put_back(events[at:])
                 must_wait = True

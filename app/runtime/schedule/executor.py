@@ -267,9 +267,11 @@ class Executor:
     def _begin(self) -> None:
         """Take up whatever may begin now."""
         queue = self._queue
-        while queue.waiting and not self.draining and self.may_begin() and (ref := queue.take()) is not None:
+        while waiting := queue.waiting:
+            if self.draining or not self.may_begin() or (ref := queue.take()) is None:
+                break
             self._hold(ref)
-        if not queue.waiting:
+        if not waiting:
             self._sweeper.queue_is_empty()
 
     def _take_up(self, found: Iterable[RunRef]) -> None:

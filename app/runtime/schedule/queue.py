@@ -149,9 +149,9 @@ class FairQueue:
     def refusal(self, tenant: str) -> Failure | None:
         """Why a new run of the tenant should not be accepted now, if it should not."""
         limits = self._now()
-        if self.waiting >= limits.waiting:
+        if len(self._known) >= limits.waiting:
             return Failure("SERVER_BUSY", "Too many runs are waiting for a worker.", True)
-        if self.waiting_of(tenant) >= limits.waiting_per_tenant:
+        if self._of_tenant.get(tenant, 0) >= limits.waiting_per_tenant:
             return Failure("TENANT_BUSY", "Too many runs of this tenant are waiting for a worker.", True)
         return None
 
@@ -227,7 +227,8 @@ class FairQueue:
             self._busy[agent] -= 1
             if not self._busy[agent]:
                 del self._busy[agent]
-            self._call_next(agent)
+            if self._aside:
+                self._call_next(agent)
         elif called is not None:
             # It was called and did not come (somebody cancelled it), so its agent still has room for the next.
             self._call_next(called)

@@ -9,6 +9,7 @@ to the parser as a whole: nothing is decided here that it would decide different
 """
 
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,17 +75,24 @@ def put_back(value: Any, data: bytes, texts: list[LongText], piece: int = PIECE_
 
 
 def _content(data: bytes, text: LongText, piece: int) -> str:
-    pieces: list[str] = []
+    """Python enlarges a string in place that nobody else refers to: new memory is taken a piece at a time. Joining a
+    list takes all of it at once, and keeps the interpreter until the system has provided it."""
+    content = ""
+    for part in _pieces(data, text, piece):
+        content += part
+    return content
+
+
+def _pieces(data: bytes, text: LongText, piece: int) -> Iterator[str]:
     place = text.start
     while place < text.end:
         end = text.end if text.end - place <= piece else _border(data, place, place + piece)
         try:
             # With quotes around it, so that the parser checks it as it checks any string.
-            pieces.append(orjson.loads(b'"%b"' % data[place:end]))
+            yield orjson.loads(b'"%b"' % data[place:end])
         except orjson.JSONDecodeError:
             raise NotApart from None
         place = end
-    return "".join(pieces)
 
 
 def _border(data: bytes, start: int, place: int) -> int:

@@ -30,3 +30,11 @@ def test_what_was_encoded_comes_back(data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base64_text, "_SLICE", 8)
         assert decode_base64(base64.b64encode(data).decode()) == data
+
+
+@given(st.text("data:,;", max_size=20), st.text("AQgw+/=!é", max_size=40), st.integers(0, 3))
+def test_base64_that_starts_later_in_a_text_is_decoded_as_if_it_stood_alone(head: str, text: str, beyond: int) -> None:
+    start = len(head) if text else len(head) + beyond
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base64_text, "_SLICE", 8)
+        assert _outcome(lambda whole: decode_base64(whole, start), head + text) == _outcome(decode_base64, text)

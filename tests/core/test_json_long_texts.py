@@ -1,6 +1,7 @@
 """Long strings are read apart from the rest of a text, and nobody can tell from the result."""
 
 import re
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -69,6 +70,27 @@ def test_long_strings_are_taken_out_and_put_back() -> None:
     assert (len(rest) < 1000, len(texts)) == (True, 3)
     assert put_back(orjson.loads(rest), data, texts) == value
     assert json.loads_strict(data, max_values=10) == value
+
+
+@given(st.lists(st.sampled_from(["plain ", "é", "€", "😀"]), min_size=1, max_size=12))
+def test_pieces_whose_characters_take_more_room_than_those_before_are_put_together(kinds: list[str]) -> None:
+    value = {"a": "".join(kind * 40 for kind in kinds), "b": ["x" * 100]}
+    data = orjson.dumps(value)
+    rest, texts = take_out(data, stretch=4)
+    assert put_back(orjson.loads(rest), data, texts, piece=64) == value
+
+
+def test_the_content_of_a_long_string_is_not_copied_with_every_piece() -> None:
+    data = orjson.dumps("a" * 32_000_000)
+    rest, texts = take_out(data)
+    put_back(orjson.loads(rest), data, texts)  # Python specializes the loop the first time
+    tracemalloc.start()
+    try:
+        put_back(orjson.loads(rest), data, texts)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40_000_000
 
 
 def test_a_string_alone_is_a_text() -> None:

@@ -163,16 +163,18 @@ def _media(kind: str, url: Any, name: Any, where: str) -> JsonObject:
     if not isinstance(url, str) or not url.startswith("data:"):
         message = "send the content as a data: URL; addresses are not fetched for a client"
         raise Refusal("ADDRESS_REFUSED", message, param=where)
-    head, _, data = url[5:].partition(",")
-    mime, *flags = head.split(";")
+    comma = url.find(",")
+    end = comma if comma >= 0 else len(url)
+    mime, *flags = url[5:end].split(";")
     if "base64" not in flags:
         raise Refusal("INVALID_REQUEST", "a data: URL must be in base64", param=where)
-    return _bytes(kind, mime or "application/octet-stream", data, name, where)
+    return _bytes(kind, mime or "application/octet-stream", url, name, where, end + 1)
 
 
-def _bytes(kind: str, mime: str, data: Any, name: Any, where: str) -> JsonObject:
+def _bytes(kind: str, mime: str, data: Any, name: Any, where: str, start: int = 0) -> JsonObject:
+    """From base64, which starts at that place of `data`: a copy of the rest would be another large text."""
     try:
-        content = decode_base64(data if isinstance(data, str) else "!")
+        content = decode_base64(data if isinstance(data, str) else "!", start)
     except ValueError:
         raise Refusal("INVALID_REQUEST", "the content is not base64", param=where) from None
     made: JsonObject = {"type": kind, "mime": mime, "data": content}

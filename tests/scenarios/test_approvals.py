@@ -4,6 +4,7 @@ The server runs in `header` mode, so that several people can take part.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+from app.runtime.schedule.run_leases import LEASE_SECONDS
 from tests.server import ServerProcess
 
 ACT: Final = '''
@@ -176,8 +178,9 @@ async def begin(client: httpx2.AsyncClient, agent: str, text: str, **more: Any) 
 
 
 async def settled(client: httpx2.AsyncClient, run_id: str, before: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The run when it has ended or waits for something new."""
-    for _ in range(400):
+    """The run when it has ended or waits for something new: after a kill within the time of a lease and 5 s (G5)."""
+    deadline = time.monotonic() + LEASE_SECONDS + 5.0
+    while time.monotonic() < deadline:
         answer = await client.get(f"/api/runs/{run_id}")
         assert answer.status_code == 200, answer.text
         run: dict[str, Any] = answer.json()

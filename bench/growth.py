@@ -46,6 +46,7 @@ COUNT: Final = 128
 WORDS: Final = 400
 TIMES: Final = 15
 BATCH: Final = 500
+TURNS: Final = 5
 SEED_STEP: Final = 50_000
 SOCKETS_MB: Final = 600.0
 
@@ -113,33 +114,47 @@ def _say(line: str) -> None:
 
 
 async def long_thread(settings: Settings, events: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """A short thread and a long one, in turns: right after so much was written, everything takes longer for a while."""
     async with opened(settings) as (holdfast, _):
-        recorder, store, tenant = holdfast.store.recorder, holdfast.store, DEFAULT_TENANT
-        scope = Scope(tenant, new_id("thread"), new_id("run"))
-        await recorder.record(scope, ThreadCreated(), RequestQueued(agent="echo", input="hello"))
+        threads = {size: await _thread_of(holdfast, size) for size in (1000, events)}
+        turns = [{size: await _thread_ms(holdfast, scope) for size, scope in threads.items()} for _ in range(TURNS)]
+    return {
+        str(size): {name: statistics.median(turn[size][name] for turn in turns) for name in turns[0][size]}
+        for size in threads
+    }
 
-        async def append(number: int) -> None:
-            await recorder.record(scope, StepCompleted(step="grow", key=f"grow:{number}", result={"n": number}))
 
-        async def last_page() -> None:
-            last = await _last(holdfast, scope)
-            assert await store.reader.events(tenant, scope.thread_id, last - 100, 100)
+async def _thread_of(holdfast: Holdfast, events: int) -> Scope:
+    scope = Scope(DEFAULT_TENANT, new_id("thread"), new_id("run"))
+    await holdfast.store.recorder.record(scope, ThreadCreated(), RequestQueued(agent="echo", input="hello"))
+    for start in range(0, events, BATCH):
+        numbers = range(start, min(events, start + BATCH))
+        await asyncio.gather(*(_append(holdfast, scope, number) for number in numbers))
+    return scope
 
-        async def open_stream() -> None:
-            batches = follow(store.hub, store.reader.events, tenant, scope.thread_id, await _last(holdfast, scope) - 10)
-            assert await anext(batches)
-            await batches.aclose()
 
-        for size in (1000, events):
-            for start in range(await _last(holdfast, scope), size, BATCH):
-                await asyncio.gather(*(append(number) for number in range(start, min(size, start + BATCH))))
-            found[str(size)] = {
-                "append ms": await _median_ms(lambda: append(time.monotonic_ns())),
-                "last page ms": await _median_ms(last_page),
-                "open stream ms": await _median_ms(open_stream),
-            }
-    return found
+async def _append(holdfast: Holdfast, scope: Scope, number: int) -> None:
+    step = StepCompleted(step="grow", key=f"grow:{number}", result={"n": number})
+    await holdfast.store.recorder.record(scope, step)
+
+
+async def _thread_ms(holdfast: Holdfast, scope: Scope) -> dict[str, float]:
+    store, tenant = holdfast.store, scope.tenant
+
+    async def last_page() -> None:
+        last = await _last(holdfast, scope)
+        assert await store.reader.events(tenant, scope.thread_id, last - 100, 100)
+
+    async def open_stream() -> None:
+        batches = follow(store.hub, store.reader.events, tenant, scope.thread_id, await _last(holdfast, scope) - 10)
+        assert await anext(batches)
+        await batches.aclose()
+
+    return {
+        "append ms": await _median_ms(lambda: _append(holdfast, scope, time.monotonic_ns())),
+        "last page ms": await _median_ms(last_page),
+        "open stream ms": await _median_ms(open_stream),
+    }
 
 
 async def _last(holdfast: Holdfast, scope: Scope) -> int:

@@ -68,8 +68,12 @@ async def open_channel(url: str, on_heard: Callable[[str, str], None]) -> Notifi
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS, command_timeout=_CONNECT_SECONDS)
-            # A notification is a transaction, and says nothing lasting: nobody waits for the disk or a standby.
-            await connection.execute("SET synchronous_commit = off")
+            try:
+                # A notification is a transaction, and says nothing lasting: nobody waits for the disk or a standby.
+                await connection.execute("SET synchronous_commit = off")
+            except BaseException:
+                connection.terminate()
+                raise
     except _FAILED as error:
         raise StorageDown(f"the database answered {type(error).__name__}") from error
     return NotificationChannel(connection, on_heard)

@@ -342,8 +342,13 @@ class PostgresDatabase:
         if self._writer is None or self._writer.is_closed():
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS, **self._session.options)
-                    await self._session.prepare(self._writer, reads=False)
+                    writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS, **self._session.options)
+                    try:
+                        await self._session.prepare(writer, reads=False)
+                    except BaseException:
+                        writer.terminate()
+                        raise
+                    self._writer = writer
             except (asyncpg.PostgresError, *_LOST) as error:
                 raise _translated(error) from error
         return self._writer

@@ -9,22 +9,20 @@ from collections.abc import Callable
 
 class CancelSignal:
     def __init__(self) -> None:
-        self._set = False
+        self.is_set = False
+        """For everybody to read; only `set` changes it."""
         self._listeners: list[Callable[[], None]] = []
 
-    def is_set(self) -> bool:
-        return self._set
-
     def set(self) -> None:
-        if self._set:
+        if self.is_set:
             return
-        self._set = True
+        self.is_set = True
         for listener in tuple(self._listeners):
             listener()
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call it when the signal is set, at once if it is."""
-        if self._set:
+        if self.is_set:
             listener()
         else:
             self._listeners.append(listener)

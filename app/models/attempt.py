@@ -117,7 +117,7 @@ class ModelAttempt:
         self._first_token_ms: int | None = None
 
     async def run(self) -> CompletionResponse | AttemptFailed:
-        if self._talk.cancelled is not None and self._talk.cancelled.is_set():
+        if self._talk.cancelled is not None and self._talk.cancelled.is_set:
             return AttemptFailed(Failure("MODEL_CANCELLED", "The run was cancelled."))
         breaker, policy = self._services.health.breaker(self._config), self._config.breaker
         admission = self._admission = breaker.admit(policy)

@@ -108,7 +108,7 @@ class DirectRequest(aiohttp.ClientRequest):
         self._session, self._ssl, self._content, self._timer, self._traces = session, True, body, TimerNoop(), []
 
     async def send(self, conn: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        protocol = conn.protocol
+        protocol = conn._protocol
         # What arrived while the connection was idle would be taken for the answer to this request.
         if protocol is None or protocol.should_close:
             conn.close()
@@ -177,7 +177,7 @@ async def _once(
         connection = await connector.connect(request, traces=[], timeout=timeout)
     except TimeoutError as error:
         raise aiohttp.ConnectionTimeoutError(f"no connection to {request.headers['Host']}") from error
-    protocol = connection.protocol
+    protocol = connection._protocol
     assert protocol is not None
     try:
         protocol.set_response_params(

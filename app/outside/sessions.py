@@ -114,7 +114,8 @@ class _Response(aiohttp.ClientResponse):
             if protocol is not None:
                 protocol.force_close()  # it may be back among the kept ones already
             raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
-        JoinedBody.take_over(self.content)
+        if type(self.content) is not JoinedBody:  # which it is where its first part came with the head
+            JoinedBody.take_over(self.content)
         return self
 
 

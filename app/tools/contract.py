@@ -329,6 +329,7 @@ class Proposal:
 class CancelFlag(Protocol):
     """Such as `core.signal.CancelSignal`."""
 
+    @property
     def is_set(self) -> bool: ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:

@@ -143,7 +143,7 @@ def _beyond_session(attempt: ToolAttempt) -> Failure | None:
 
 
 async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
-    if attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set():
+    if attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set:
         return Returned(attempt.ended(Failure("TOOL_CANCELLED", "The run was cancelled before the tool started.")))
     call, definition, record = attempt.call, attempt.found.definition, attempt.ports.record
     key = idempotency_key(attempt.scope, call) if definition.effect == "keyed" else None
@@ -172,7 +172,7 @@ async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
     if task is not None and task.cancelling():
         # A result is still to be recorded; only then may the cancel go on. A tool that was stopped because its
         # executor goes, not its run, has none: whoever takes the run over decides by the tool's effect.
-        run_cancelled = attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set()
+        run_cancelled = attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set
         if run_cancelled or invoked.result is not CANCELLED:
             await asyncio.shield(_record_result(attempt, invoked, took))
         raise asyncio.CancelledError

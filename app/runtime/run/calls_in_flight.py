@@ -128,6 +128,8 @@ class CallsInFlight:
         self._closed = True
         for caller in list(self._callers):
             caller.cancel()
+        if not self._acting:
+            return
         try:
             await self._until_quiet()
         except asyncio.CancelledError:
@@ -157,7 +159,8 @@ class CountedCall:
 
     async def __aenter__(self) -> None:
         calls = self._calls
-        calls._check_open()
+        if calls.suspended is not None or calls._closed:
+            calls._check_open()
         if _WITHIN.get() is calls:
             return
         caller = asyncio.current_task()

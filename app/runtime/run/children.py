@@ -63,7 +63,7 @@ async def _conducted(
     try:
         return await conduct(child, scope, parent, asked)
     except asyncio.CancelledError:
-        if not branch.ended or parent.log.control.cancelled.is_set():
+        if not branch.ended or parent.log.control.cancelled.is_set:
             raise
         return [request.RequestCancelled(reason="its step was ended", by="system")]
 

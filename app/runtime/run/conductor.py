@@ -77,7 +77,7 @@ class Conductor:
         self, run: Run, scope: Scope, control: Control, events: list[Event] | None
     ) -> RunScope | list[Payload]:
         """What the steps work on; the run's last events if it needs none."""
-        if run.cancel_requested_at is not None or control.cancelled.is_set():
+        if run.cancel_requested_at is not None or control.cancelled.is_set:
             return [request.RequestCancelled(by=scope.actor)]
         workspace = self._workspaces.cached(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
         if workspace is None:

@@ -161,7 +161,7 @@ class RunContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._log.control.cancelled.is_set()
+        return self._log.control.cancelled.is_set
 
     @property
     def offered(self) -> frozenset[str]:
@@ -221,7 +221,8 @@ class RunContext:
 
     async def finish_saying(self) -> None:
         """Nothing follows what was said so far."""
-        await self._voice.finish()
+        if self._voice.screen is not None:
+            await self._voice.finish()
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
         await self._facts.record(CheckpointCreated(label=label, data=data))
@@ -245,9 +246,10 @@ class RunContext:
 
     async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
         async with self.calls.call():
-            await self._voice.finish()
+            if self._voice.screen is not None:
+                await self._voice.finish()
             tools, commands = self._tools.offered(options.tools), self._commands
-            if not commands.taken_up_at(self._models.number):
+            if commands.taken_up_at != self._models.number:
                 await commands.recorded_with(messages)
                 recorded = await self._models.recorded(messages, tools, options)
                 if recorded is not None:
@@ -259,8 +261,7 @@ class RunContext:
         if key is not None:
             await self._commands.at_key(key)
         else:
-            # While recorded answers are left, what came later is for the calls after them.
-            await self._commands.at_number(self._models.number, fresh=not self._models.has_recorded)
+            await self._commands.at_number(self._models)
         return self._commands.messages()
 
     @property

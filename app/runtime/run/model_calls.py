@@ -370,7 +370,7 @@ class ModelCalls:
         made = payload.to_json()
         words_only = not made["toolCalls"] and "reasoning" not in made
         drafts = None
-        if words_only and not media and not self._log.control.cancelled.is_set():
+        if words_only and not media and not self._log.control.cancelled.is_set:
             # The run's end usually follows at once, in the same commit; what it learns comes a moment later.
             drafts = self._log.hold(payload, within=REQUEST_WAITS_SECONDS if self._agent.spec.memory else 0.0)
         if drafts is None:

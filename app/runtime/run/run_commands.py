@@ -13,6 +13,7 @@ from app.events.catalog.execution import StepCompleted
 from app.policy.contract import Point
 from app.policy.points import prompt_input, prompt_subject
 from app.runtime.run.memo import StoredPayload
+from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
 from app.runtime.run.unused import NOTHING_UNUSED, Unused, content_hash
@@ -35,7 +36,7 @@ class RunCommands:
             self._recorded = Unused((_place(step["key"]), step) for step in steps)
             self._seen = {command["commandId"] for step in steps for command in step["result"]}
         self._keys = set(log.memo.steps)
-        self._taken_up = -1
+        self.taken_up_at = -1
         """How many model calls there were when commands were last taken up."""
         self._steered: list[JsonObject] = []
 
@@ -44,14 +45,13 @@ class RunCommands:
         messages, self._steered = self._steered, []
         return messages
 
-    def taken_up_at(self, number: int) -> bool:
-        return self._taken_up == number
-
-    async def at_number(self, number: int, *, fresh: bool) -> None:
-        if self._taken_up != number:
-            self._taken_up = number
+    async def at_number(self, models: ModelCalls) -> None:
+        """Once for each number of model calls."""
+        if self.taken_up_at != models.number:
+            self.taken_up_at = models.number
             if self._recorded or self._log.memo.commands or self._log.control.commands:
-                await self._take_up(str(number), fresh=fresh)
+                # While recorded answers are left, what came later is for the calls after them.
+                await self._take_up(str(models.number), fresh=not models.has_recorded)
 
     async def at_key(self, key: str) -> None:
         await self._take_up(f"key-{content_hash(key)[:32]}", fresh=True)

@@ -227,7 +227,7 @@ class RunLog:
             raise Suspended(raised.interrupt_id)
 
     def stop_if_cancelled(self) -> None:
-        if self.control.cancelled.is_set():
+        if self.control.cancelled.is_set:
             raise asyncio.CancelledError
 
     def _open_pause(self) -> str | None:

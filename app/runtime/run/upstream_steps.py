@@ -77,7 +77,7 @@ class UpstreamSteps:
         except json.JsonError:
             return _error("TOOL_FAILED", f"the output of {name} is not JSON")
         except asyncio.CancelledError:
-            if not cancelled.is_set():
+            if not cancelled.is_set:
                 raise
             return _error("TOOL_CANCELLED", "The run was cancelled while the tool was running.")
         except Exception as error:

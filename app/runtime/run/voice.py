@@ -18,28 +18,29 @@ class Voice:
     def __init__(self, log: RunLog, secrets: SecretScanners, guardrails: RunGuardrails | None) -> None:
         self._log, self._secrets, self._guardrails = log, secrets, guardrails
         self._message: str | None = None
-        self._screen: StreamScreen | None = None
+        self.screen: StreamScreen | None = None
+        """Of the message that is being said; None while nothing is."""
         self._held: dict[int, list[str]] = {}
         """Of a message that rules want to see whole, by part."""
 
     async def say(self, message_id: str, text: str, part: int) -> None:
         if self._guardrails is not None:
             self._guardrails.go_on()
-        if message_id != self._message or self._screen is None:
+        if message_id != self._message or self.screen is None:
             await self.finish()
-            self._message, self._screen = message_id, StreamScreen(self._scanners)
+            self._message, self.screen = message_id, StreamScreen(self._scanners)
         if self._guardrails is not None and self._guardrails.holds_messages:
             self._held.setdefault(part, []).append(text)
             return
-        screened = self._screen.take(adapter.OUTPUT_DELTA, part, text)
-        await self._stop_if_blocked(self._screen)
+        screened = self.screen.take(adapter.OUTPUT_DELTA, part, text)
+        await self._stop_if_blocked(self.screen)
         if screened or not text:
             await self._publish(screened, part)
 
     async def finish(self) -> None:
-        if self._screen is None:
+        if self.screen is None:
             return
-        screen, self._screen = self._screen, None
+        screen, self.screen = self.screen, None
         for _, part, text in screen.end():
             await self._publish(text, part)
         await self._report(screen)
@@ -63,7 +64,7 @@ class Voice:
 
     async def _stop_if_blocked(self, screen: StreamScreen) -> None:
         if screen.blocked is not None:
-            self._screen = None
+            self.screen = None
             await self._report(screen)
 
     async def _report(self, screen: StreamScreen) -> None:

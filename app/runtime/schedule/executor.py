@@ -146,7 +146,7 @@ class Executor:
         if held is None:
             self.others.command(tenant, run_id)
             return
-        if held.control.cancelled.is_set():
+        if held.control.cancelled.is_set:
             return  # a second cancel would hit the run while it records its end
         held.control.cancelled.set()
         if not held.epoch:
@@ -293,9 +293,11 @@ class Executor:
         if others:
             self._threads[thread] = others
         self._queue.leave(ref, began=held.epoch > 0)
-        self._no_longer_suspect(ref)
+        if self._suspects.at_work is not None:
+            self._no_longer_suspect(ref)
         if held.epoch or held.ended_before:
-            self._call(self._lines.call_next(ref.tenant, ref.thread_id))
+            if (first := self._lines.call_next(ref.tenant, ref.thread_id)) is not None:
+                self._call(first)
             if held.project is not None:
                 self._call(self._projects.call_next(ref.tenant, held.project))
         if held.woken:
@@ -341,9 +343,14 @@ class Executor:
     async def _work(self, ref: RunRef) -> None:
         held = self._held[ref.tenant, ref.run_id]
         try:
-            claimed = await (self._claimed(held) if held.submission is None else self._submitted(held))
-            if claimed is not None:
-                await self._run(held, *claimed)
+            if held.submission is None:
+                claimed = await self._claimed(held)
+                if claimed is not None:
+                    await self._run(held, *claimed)
+            elif (accepted := await held.submission) is not None:
+                # The commit that accepted it claimed it.
+                held.looked_seq = accepted.run.first_seq
+                await self._run(held, accepted.run, accepted.thread_with(()))
         except StoreError:
             # Looking for work at once would spin for as long as the store refuses; the regular sweep is soon enough.
             self._leases.cut_off(ref, held.requested_epoch)
@@ -355,15 +362,6 @@ class Executor:
             log.exception("run.conduct_failed", run=ref.run_id)
         finally:
             self._let_go(held)
-
-    async def _submitted(self, held: HeldRun) -> _Claimed | None:
-        """The run, once it is accepted: the commit that accepts it claims it. None if it is not."""
-        assert held.submission is not None
-        accepted = await held.submission
-        if accepted is None:
-            return None
-        held.looked_seq = accepted.run.first_seq
-        return accepted.run, accepted.thread_with(())
 
     async def _claimed(self, held: HeldRun) -> _Claimed | None:
         """The run, claimed; None if there is nothing to do for it here."""
@@ -412,7 +410,7 @@ class Executor:
             except TimeoutError:
                 ending = [request.RequestFailed(error=error_value(_overdue(run)))]
             except asyncio.CancelledError:
-                if not held.control.cancelled.is_set():
+                if not held.control.cancelled.is_set:
                     raise
                 ending = [request.RequestCancelled(by=scope.actor)]
             if await self.ending.record(held, run, scope, ending, tried):

@@ -192,7 +192,7 @@ class FairQueue:
         limits, limit, busy = self._now(), self._of_agent(agent), self._busy.get(agent, 0)
         if self._lines or self.running >= limits.running or (limit is not None and busy >= limit):
             return False
-        if not self._may_run(ref.tenant, limits):
+        if limits.running_per_tenant is not None and not self._may_run(ref.tenant, limits):
             return False
         self._busy[agent] = busy + 1
         self._begin(ref, agent)

@@ -51,7 +51,7 @@ class RunEnding:
             await self._record_held(scope, await control.take_held())
             return False
         retry = None
-        if run.job is not None and not control.cancelled.is_set():
+        if run.job is not None and not control.cancelled.is_set:
             retry = job_retry(run, ending[-1], self._clock.now_ms())
         if retry is not None:
             # Not the end: another attempt follows, and only the last one has the last word.

@@ -66,7 +66,8 @@ class Suspects:
         self._leases, self._reader = leases, reader
         self._company: LRUCache[str, bool] = LRUCache(_MAX_OWNERS)
         """Of owners that died: whether they had more than one run."""
-        self._at_work: RunRef | None = None
+        self.at_work: RunRef | None = None
+        """The suspect that may be at work now, if there is one."""
         self._waiting: OrderedDict[RunRef, None] = OrderedDict()
 
     async def judge(self, tenant: str, run: Run) -> Suspicion:
@@ -111,8 +112,8 @@ class Suspects:
 
     def enter(self, ref: RunRef) -> bool:
         """Whether it may be at work now. If not, `leave` of the one that is names it in its turn."""
-        if self._at_work is None or self._at_work == ref:
-            self._at_work = ref
+        if self.at_work is None or self.at_work == ref:
+            self.at_work = ref
             self._waiting.pop(ref, None)
             return True
         self._waiting[ref] = None
@@ -120,9 +121,9 @@ class Suspects:
 
     def leave(self, ref: RunRef) -> RunRef | None:
         """It is not at work any more, or no longer suspect. Answers whose turn it is."""
-        if self._at_work != ref:
+        if self.at_work != ref:
             return None
-        self._at_work = None
+        self.at_work = None
         return self._waiting.popitem(last=False)[0] if self._waiting else None
 
     def waits(self, ref: RunRef) -> bool:

@@ -1,8 +1,9 @@
 """Instructions and Python calls of one streamed answer: `python -m bench.instructions [--against CHECKOUT]`.
 
-Prints JSON. Seconds depend on what else the machine does; these counts hardly do (they repeat to about 1%). The server
-runs under callgrind, which makes it some fifty times slower, so the fake model is slower still. A second server counts
-the calls of its loop's thread. Needs `valgrind`.
+Prints JSON. The calls of `bench.lean_proxy` for the same answer are counted too. Seconds depend on what else the
+machine does; these counts hardly do (they repeat to about 1%). The server runs under callgrind, which makes it some
+fifty times slower, so the fake model is slower still. A second server counts the calls of its loop's thread. Needs
+`valgrind`.
 """
 
 import argparse
@@ -41,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--upstream", type=float, help="be the fake model, so many times slower")
     parser.add_argument("--serve", type=Path, help="serve, and write the calls between two SIGUSR2 into this file")
+    parser.add_argument("--lean", help="with `--serve`: be the lean proxy before this model")
     parser.add_argument("--only", default="", help="burst or pace5")
     parser.add_argument("--against", type=Path, help="another checkout with its .venv")
     parser.add_argument("--keep", type=Path, help="keep callgrind's files and the lists of calls in this folder")
@@ -50,7 +52,7 @@ def main() -> None:
         edge.PACES = {name: pace * options.upstream for name, pace in edge.PACES.items()}
         uvloop.run(edge.upstream())
     elif options.serve is not None:
-        serve_counted(options.serve)
+        serve_counted(options.serve, options.lean)
     else:
         print(orjson.dumps(bench(options), option=orjson.OPT_INDENT_2).decode())
 
@@ -58,8 +60,9 @@ def main() -> None:
 # -- the counted server -------------------------------------------------------------------------------
 
 
-def serve_counted(into: Path) -> None:
-    """The server of the checkout in the working folder, counting its loop's calls while it is asked to."""
+def serve_counted(into: Path, lean: str | None) -> None:
+    """The server of the checkout in the working folder, or the lean proxy, counting its loop's calls while it is asked
+    to."""
     calls: collections.Counter[Any] = collections.Counter()
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -86,6 +89,12 @@ def serve_counted(into: Path) -> None:
 
     signal.signal(signal.SIGUSR2, toggle)
     sys.path.insert(0, os.getcwd())
+    if lean is not None:
+        sys.argv = ["lean", lean]
+        from bench.lean_proxy import serve as serve_lean
+
+        uvloop.run(serve_lean())
+        return
     sys.argv = ["holdfast", "serve", "--port", "0"]
     from app.main import main as serve
 
@@ -99,8 +108,9 @@ def served(checkout: Path, folder: Path, slower: float, *prefix: str) -> Iterato
     model = edge.started(1, "-m", "bench.instructions", "--upstream", str(slower))
     processes = [model]
     try:
+        model_port = edge.port_of(model)
         settings = {
-            "HOLDFAST_WORKSPACE": str(edge.workspace(folder / "workspace", edge.port_of(model))),
+            "HOLDFAST_WORKSPACE": str(edge.workspace(folder / "workspace", model_port)),
             "HOLDFAST_LOG_LEVEL": "error",
             "HOLDFAST_DATA_DIR": str(folder / "data"),
             "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
@@ -109,7 +119,8 @@ def served(checkout: Path, folder: Path, slower: float, *prefix: str) -> Iterato
             "PYTHONHASHSEED": "0",
         }
         command = prefix[1:] if prefix[0] == "--" else (*prefix, python, "-m", "app.main", "serve", "--port", "0")
-        command = tuple(python if word == "{python}" else word for word in command)
+        words = {"{python}": python, "{model}": f"http://127.0.0.1:{model_port}"}
+        command = tuple(words.get(word, word) for word in command)
         server = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, cwd=checkout, env={**os.environ, **settings}
         )
@@ -190,12 +201,12 @@ def control(pid: int, *words: str) -> None:
     subprocess.run(["callgrind_control", *words, str(pid)], check=True, stdout=subprocess.DEVNULL, timeout=120)
 
 
-def calls(checkout: Path, model: str, keep: Path | None) -> dict[str, float]:
+def calls(checkout: Path, model: str, keep: Path | None, *lean: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as made:
         folder = Path(made)
         into = folder / "calls.json"
         script = str(Path(__file__).resolve())
-        with served(checkout, folder, 5, "--", "{python}", script, "--serve", str(into)) as (port, pid):
+        with served(checkout, folder, 5, "--", "{python}", script, "--serve", str(into), *lean) as (port, pid):
             clients, each = LOADS[model]
             uvloop.run(streams(port, model, clients, WARM))
             os.kill(pid, signal.SIGUSR2)
@@ -209,7 +220,7 @@ def calls(checkout: Path, model: str, keep: Path | None) -> dict[str, float]:
             counted = orjson.loads(into.read_bytes())
         if keep is not None:
             lines = [f"{n / count:9.2f} {name}" for kind in counted.values() for name, n in kind.items()]
-            (keep / f"{checkout.name}.{model}.calls").write_text("\n".join(lines))
+            (keep / f"{'lean' if lean else checkout.name}.{model}.calls").write_text("\n".join(lines))
         return {kind: round(sum(made.values()) / count, 1) for kind, made in counted.items()}
 
 
@@ -219,7 +230,9 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
     for model in LOADS:
         if options.only not in ("", model):
             continue
-        made: dict[str, Any] = {"callsPerStream": {n: calls(c, model, options.keep) for n, c in checkouts.items()}}
+        counted = {name: calls(checkout, model, options.keep) for name, checkout in checkouts.items()}
+        counted["lean"] = calls(edge.ROOT, model, options.keep, "--lean", "{model}")
+        made: dict[str, Any] = {"callsPerStream": counted}
         if not options.calls_only:
             counts = {name: instructions(checkout, model, options.keep) for name, checkout in checkouts.items()}
             made["instructionsPerStream"] = {name: round(value) for name, (value, _) in counts.items()}

@@ -88,26 +88,45 @@ def _payloads() -> st.SearchStrategy[Payload]:
 Step = tuple[str, str, Payload]
 
 
-def _answered_when_asked(drawn: list[Step]) -> list[Step]:
-    """Without the end of a question that is not open, or its start when it is: no run has such a history."""
+def _as_runs_go(drawn: list[Step]) -> list[Step]:
+    """Without the end of a question or a call that is not open, or its start when it is: no run has such a history."""
+    at_work: set[tuple[str, str]] = set()
+    ended: set[tuple[str, str]] = set()
     open_: set[tuple[str, str, str]] = set()
     kept: list[Step] = []
     for thread_name, run, payload in drawn:
-        if isinstance(payload, interrupt.InterruptRaised):
-            if (thread_name, run, payload.interrupt_id) in open_:
+        if isinstance(payload, interrupt.InterruptRaised | tool.ToolInvoked):
+            # Before the run is queued and after its end it is refused, and nothing is open then.
+            if (thread_name, run) not in at_work or (thread_name, run, _opens(payload)) in open_:
                 continue
-            open_.add((thread_name, run, payload.interrupt_id))
-        elif isinstance(payload, interrupt.InterruptResolved | interrupt.InterruptExpired):
-            if (thread_name, run, payload.interrupt_id) not in open_:
+            open_.add((thread_name, run, _opens(payload)))
+        elif isinstance(payload, interrupt.InterruptResolved | interrupt.InterruptExpired | tool.ToolResulted):
+            if (thread_name, run, _opens(payload)) not in open_:
                 continue
-            open_.remove((thread_name, run, payload.interrupt_id))
+            open_.remove((thread_name, run, _opens(payload)))
+        elif payload.type == request.RequestQueued.type:
+            at_work |= {(thread_name, run)} - ended
         elif payload.type in request.TERMINAL:
+            ended |= at_work & {(thread_name, run)}
+            at_work -= ended
             open_ = {one for one in open_ if one[:2] != (thread_name, run)}
         kept.append((thread_name, run, payload))
     return kept
 
 
-steps = st.lists(st.tuples(names, names, _payloads()), max_size=30).map(_answered_when_asked)
+def _opens(
+    payload: interrupt.InterruptRaised
+    | interrupt.InterruptResolved
+    | interrupt.InterruptExpired
+    | tool.ToolInvoked
+    | tool.ToolResulted,
+) -> str:
+    if isinstance(payload, tool.ToolInvoked | tool.ToolResulted):
+        return f"call {payload.call_id}"
+    return f"question {payload.interrupt_id}"
+
+
+steps = st.lists(st.tuples(names, names, _payloads()), max_size=30).map(_as_runs_go)
 
 
 async def play(store: Store, history: list[tuple[str, str, Payload]], prefix: str) -> None:

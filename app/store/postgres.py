@@ -24,6 +24,7 @@ from app.store.engine import (
     Sql,
     Tx,
 )
+from app.store.patience import Patience
 from app.store.postgres_session import LentSession, OwnSession, Session
 
 T = TypeVar("T")
@@ -215,7 +216,7 @@ class PostgresDatabase:
     async def _transact(self, connection: "asyncpg.Connection[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
         transaction = self._session.transaction(connection, reads=False, snapshot=False)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            with Patience(ANSWER_SECONDS):
                 await transaction.start()
                 result = await work(_PostgresTx(connection))
         except _RACED as error:
@@ -234,7 +235,7 @@ class PostgresDatabase:
             await self._roll_back(transaction)
             raise
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            with Patience(ANSWER_SECONDS):
                 await transaction.commit()
         except _RACED as error:
             raise Conflict from error
@@ -246,7 +247,7 @@ class PostgresDatabase:
 
     async def _roll_back(self, transaction: Any) -> None:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            with Patience(ANSWER_SECONDS):
                 await transaction.rollback()
         except (asyncpg.PostgresError, *_LOST):
             await self._drop_writer()
@@ -285,7 +286,7 @@ class PostgresDatabase:
         A connection whose work failed is dropped: a server that does not answer would not answer a rollback either.
         """
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            with Patience(ANSWER_SECONDS):
                 pool = await self._readers()
                 connection = await pool.acquire()
                 try:
@@ -307,7 +308,6 @@ class PostgresDatabase:
                 min_size=0,
                 max_size=READERS,
                 timeout=ANSWER_SECONDS,
-                command_timeout=ANSWER_SECONDS,
                 reset=_as_it_is,
                 init=partial(self._session.prepare, reads=True),
                 **self._session.options,
@@ -333,7 +333,7 @@ class PostgresDatabase:
         if self._pool is not None:
             pool, self._pool = self._pool, None
             try:
-                async with asyncio.timeout(ANSWER_SECONDS):
+                with Patience(ANSWER_SECONDS):
                     await pool.close()
             except _LOST:
                 pool.terminate()
@@ -341,7 +341,7 @@ class PostgresDatabase:
     async def _writing(self) -> "asyncpg.Connection[Any]":
         if self._writer is None or self._writer.is_closed():
             try:
-                async with asyncio.timeout(ANSWER_SECONDS):
+                with Patience(ANSWER_SECONDS):
                     writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS, **self._session.options)
                     try:
                         await self._session.prepare(writer, reads=False)

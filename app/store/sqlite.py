@@ -20,15 +20,13 @@ import structlog
 from app.core import json
 from app.events.ports import StorageBroken, StorageDown
 from app.store.engine import ANSWER_SECONDS, DELTA_COLUMNS, EVENT_COLUMNS, LARGE_BYTES, LargeColumn, Row, Sql, Tx
+from app.store.patience import LATE_SECONDS
 from app.store.sqlite_errors import translated
 from app.store.sqlite_lone import LoneReader
 
 T = TypeVar("T")
 
 READERS: Final = 3
-LATE_SECONDS: Final = 0.25
-"""A timer that fires later than this was held up by the event loop."""
-
 WAL_BYTES: Final = 4 * 1024 * 1024
 """The size over which what was written ahead is moved into the main file; SQLite's own choice."""
 

@@ -28,7 +28,8 @@ class TextTemplate:
         text is empty. What looks like the end of a text may be within it: `joined_text` finds that out."""
         before, after, least, start, end = self._before, self._after, self._least, self._start, self._end
         written: list[bytes] = []
-        for payload in payloads[at:] if at else payloads:
+        # Not a slice: of a hundred thousand parts that all differ, each would copy those after it.
+        for payload in map(payloads.__getitem__, range(at, len(payloads))) if at else payloads:
             if len(payload) <= least or not payload.startswith(before) or not payload.endswith(after):
                 break
             written.append(payload[start:end])

@@ -81,3 +81,21 @@ def test_a_text_that_occurs_elsewhere_or_is_written_otherwise_makes_no_template(
     # The text is written otherwise, and the same words are elsewhere.
     moved = part("A", model="A").replace(b'"content": "A"', b'"content": "\\u0041"')
     assert template_of(moved, "A", READ) is NO_TEMPLATE
+
+
+class Counted(list[bytes]):
+    """How many of its items were asked for, or copied."""
+
+    asked = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.asked += len(found) if isinstance(place, slice) else 1
+        return found
+
+
+def test_parts_that_all_differ_are_each_looked_at_once() -> None:
+    template = template_of(part("first"), "first", READ)
+    payloads = Counted([part("more", model="m")] * 500)
+    assert all(template.alike(payloads, at) == [] for at in range(500))
+    assert payloads.asked <= 500

@@ -91,36 +91,56 @@ class Recorder:
     ) -> Awaitable[Answer]:
         """Append catalog payloads together, or events given by type and payload, as a backend or an import has them.
         They have their place in the log when this returns; the answer comes after they are durable and published."""
-        now = self._clock.now_ms()
-        drafts: list[Draft] = []
-        raw: list[Draft] = []
-        for entry in entries:
+        if len(entries) == 1:  # nearly every command of a run: it goes without the lists that several need
+            entry = entries[0]
             draft = entry if isinstance(entry, Draft) else _draft(scope, entry)
-            drafts.append(draft)
-            if draft.checked:
-                continue  # and it has the time at which it was
+            drafts = [draft]
+            refused = None if draft.checked else self._check_one(scope, draft)
+        else:
+            drafts = [entry if isinstance(entry, Draft) else _draft(scope, entry) for entry in entries]
+            refused = self._check_all(scope, drafts)
+        if refused is not None:
+            return refused
+        if self.narrator is not None:
+            drafts = self._with_narration(drafts, self.narrator, self._clock.now_ms())
+        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+
+    def _check_one(self, scope: Scope, draft: Draft) -> Awaitable[Answer] | None:
+        """Stamp, redact and validate an event; what comes back is its refusal."""
+        draft.at = self._clock.now_ms()
+        try:
+            draft.encoded = encoded = json.canonical(draft.payload)
+        except json.JsonError as error:
+            return self._refuse(scope, draft, error.failure, [])
+        suspected = not draft.screened and self._redactor.suspects(encoded)
+        if draft.prevalidated and not suspected and len(encoded) <= MAX_INLINE_BYTES:
+            draft.checked = True
+            return None
+        failure, issues = self._prepare(draft, suspected)
+        return None if failure is None else self._refuse(scope, draft, failure, issues)
+
+    def _check_all(self, scope: Scope, drafts: Sequence[Draft]) -> Awaitable[Answer] | None:
+        """As `_check_one` for the events of one command, except those that were prepared before."""
+        raw = [draft for draft in drafts if not draft.checked]  # the others have the time at which they were
+        if len(raw) == 1:
+            return self._check_one(scope, raw[0])
+        now = self._clock.now_ms()
+        for draft in raw:
             draft.at = now
             try:
                 draft.encoded = json.canonical(draft.payload)
             except json.JsonError as error:
                 return self._refuse(scope, draft, error.failure, [])
-            raw.append(draft)
-        if raw:  # else all of them were prepared before
-            # All of them in one look: nearly always there is nothing to find.
-            if len(raw) == 1:
-                suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
-            else:
-                suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
-            for draft in raw:
-                if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
-                    draft.checked = True
-                    continue
-                failure, issues = self._prepare(draft, suspected)
-                if failure is not None:
-                    return self._refuse(scope, draft, failure, issues)
-        if self.narrator is not None:
-            drafts = self._with_narration(drafts, self.narrator, now)
-        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+        # All of them in one look: nearly always there is nothing to find.
+        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
+        for draft in raw:
+            if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
+                draft.checked = True
+                continue
+            failure, issues = self._prepare(draft, suspected)
+            if failure is not None:
+                return self._refuse(scope, draft, failure, issues)
+        return None
 
     def prepared(self, scope: Scope, *payloads: Payload | PayloadEntry) -> list[Draft] | None:
         """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by

@@ -8,11 +8,13 @@ looked up, or a command that is refused.
 
 from collections.abc import Mapping, Sequence
 
+from app.events.envelope import Event
 from app.events.ports import Answer, Appended, Command
-from app.store.decide import ThreadHead, place
+from app.store.decide import ThreadHead
 from app.store.engine import Row, Tx
-from app.store.event_rows import add_rows
-from app.store.materialize import Accepted, fromhex
+from app.store.event_rows import fromhex
+from app.store.materialize import Accepted
+from app.store.plain_event import place_plain
 from app.views.records import FOLDED
 from app.views.run import ACTIVE
 
@@ -58,11 +60,12 @@ async def append_plain(
     for command in commands:
         head = heads[command.tenant, command.thread_id]
         drafts = command.drafts
-        # Nearly always there is one, which needs no loop.
-        placed = (place(drafts[0], head),) if len(drafts) == 1 else tuple([place(draft, head) for draft in drafts])
+        if len(drafts) == 1:  # nearly always, and it needs no loop
+            placed: tuple[Event, ...] = (place_plain(drafts[0], head, events, deltas),)
+        else:
+            placed = tuple([place_plain(draft, head, events, deltas) for draft in drafts])
         answers.append(Appended(placed))
         accepted.append((head, command, placed))
-        add_rows(head.key, placed, head.bases, events, deltas)
     turn = tx.turn or 0
     threads: list[Row] = []
     moved: list[Row] = []

@@ -102,7 +102,7 @@ class Recorder:
         if refused is not None:
             return refused
         if self.narrator is not None:
-            drafts = self._with_narration(drafts, self.narrator, self._clock.now_ms())
+            drafts = self._with_narration(drafts, self.narrator)
         return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
     def _check_one(self, scope: Scope, draft: Draft) -> Awaitable[Answer] | None:
@@ -221,7 +221,7 @@ class Recorder:
         draft.encoded, draft.checked = encoded, True
         return None, []
 
-    def _with_narration(self, drafts: list[Draft], narrator: Narrator, now: int) -> list[Draft]:
+    def _with_narration(self, drafts: list[Draft], narrator: Narrator) -> list[Draft]:
         """Each sentence follows the event it is about and names it; a run's end has none."""
         narrated: list[Draft] = []
         for draft in drafts:
@@ -235,7 +235,7 @@ class Recorder:
                     source_event_types=[draft.type],
                     source_event_ids=[draft.id],
                 )
-                words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
+                words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=draft.at)
                 if _encode(words) and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
                     narrated.append(words)
         return narrated

@@ -167,10 +167,10 @@ class Log:
         events = 0
         while self._waiting and events < MAX_BATCH_EVENTS:
             waiting = self._waiting.popleft()
-            if waiting.followers and waiting.pieces is not None:
+            if waiting.merged is not None and waiting.merged.followers:
                 # The merged event keeps the first one's id, time and place.
                 draft = waiting.command.drafts[0]
-                signal = {**draft.payload["event"], "text": "".join(waiting.pieces)}
+                signal = {**draft.payload["event"], "text": "".join(waiting.merged.pieces)}
                 draft.payload = {"event": signal}
                 draft.encoded = json.canonical(draft.payload)
             batch.append(waiting)
@@ -208,7 +208,7 @@ class Log:
             self._watch.end()
         self._down = None
         events = [event for answer in answers if isinstance(answer, Appended) for event in answer.events]
-        self._keep(heads)
+        self._hot.put_all(heads)
         self._publish(events)
         if self._noted and self.outbox is not None:
             self._noted = False
@@ -216,9 +216,10 @@ class Log:
         for waiting, answer in zip(batch, answers, strict=True):
             if not waiting.answer.done():
                 waiting.answer.set_result(answer)
-            for future in waiting.followers:
-                if not future.done():
-                    future.set_result(answer)
+            if waiting.merged is not None:
+                for future in waiting.merged.followers:
+                    if not future.done():
+                        future.set_result(answer)
         self.on_commit(events, self._clock.monotonic() - started)
 
     async def _commit(self, commands: Sequence[Command], batch: Sequence[WaitingCommand]) -> tuple[list[Answer], Heads]:
@@ -324,7 +325,8 @@ class Log:
         # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
         for head in heads.values():
             head.settle(tx.turn or 0)
-        return heads, answers, accepted
+        # Not worth keeping for the next batch: a thread that does not exist.
+        return {place: head for place, head in heads.items() if head.exists}, answers, accepted
 
     def _disturbed(self, turn: int | None) -> int | None:
         """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""
@@ -391,15 +393,12 @@ class Log:
 
     def _fail(self, batch: Sequence[WaitingCommand], error: Exception) -> None:
         for waiting in batch:
-            for future in (waiting.answer, *waiting.followers):
+            for future in waiting.futures():
                 if not future.done():
                     future.set_exception(error)
                     future.exception()  # a caller that went away must not be reported as forgotten
 
     # -- what the next batch will want ---------------------------------------------------------------
-
-    def _keep(self, heads: Heads) -> None:
-        self._hot.put_all({place: head for place, head in heads.items() if head.records.thread.last_seq > 0})
 
     def _forget(self, commands: Sequence[Command]) -> None:
         """The records in memory were folded ahead of a commit that did not happen."""

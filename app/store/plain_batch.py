@@ -75,7 +75,10 @@ async def append_plain(
             continue
         records = head.records
         it, runs = records.thread, records.runs
-        threads.append((head.key, it.last_seq, fromhex(it.head_hash), it.updated_at))
+        known, digest = head.tail
+        if known is not it.head_hash:
+            digest = fromhex(it.head_hash)
+        threads.append((head.key, it.last_seq, digest, it.updated_at))
         for run_id in head.touched_runs:
             run = runs[run_id]
             moved.append((head.tenant, run_id, run.last_seq, run.run_seq))

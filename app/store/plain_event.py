@@ -1,7 +1,7 @@
 """Places an event that moves counters and nothing else: what `place`, the fold and `add_rows` do for any event, in one.
 
-Written out because most events of a server come through here and each call costs as much as what it does. A test holds it
-to them. Leaves to others: whether an event is such a one (`plain_batch`).
+Written out because most events of a server come through here, and each call would cost as much as what it does. A test
+compares the results. Leaves to others: whether an event is such a one (`plain_batch`).
 """
 
 from app.events.envelope import Event, seal
@@ -36,7 +36,11 @@ def place_plain(draft: Draft, head: ThreadHead, wide: list[Row], tight: list[Row
         return event
     if head.bases:
         head.bases.pop(run_id, None)
+    known, digest = head.tail
+    prev_digest = digest if known is prev_hash else fromhex(prev_hash)
+    digest = fromhex(hash)
+    head.tail = (hash, digest)
     wide.append((
-        head.key, seq, id, run_id, run_seq, type, actor, at, parent_id, payload_bytes, fromhex(prev_hash), fromhex(hash)
+        head.key, seq, id, run_id, run_seq, type, actor, at, parent_id, payload_bytes, prev_digest, digest
     ))  # fmt: skip
     return event

@@ -231,8 +231,7 @@ class Hub:
             if event.type in ANNOUNCED:
                 self._offer(event, self._by_tenant.get(event.tenant), woken)
                 continue
-            listeners = by_thread.get((event.tenant, event.thread_id))
-            if listeners:
+            if by_thread and (listeners := by_thread.get((event.tenant, event.thread_id))):
                 self._offer(event, listeners, woken)
             if unfiltered:
                 self._offer(event, unfiltered.get(event.tenant), woken)

@@ -49,6 +49,9 @@ MAX_INLINE_BYTES: Final = 16 * 1024
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 """A payload over this after its large values left is a mistake, not data."""
 
+_TRAITS: Final[dict[type[Payload], tuple[str, bool, bool, bool]]] = {}
+"""What is the same for all payloads of a class, looked up once for each: asking a model takes several times as long."""
+
 
 @value(frozen=True, slots=True)
 class Scope:
@@ -260,8 +263,11 @@ class Recorder:
 def _draft(scope: Scope, entry: Payload | PayloadEntry) -> Draft:
     if isinstance(entry, Payload):
         document = entry.document if isinstance(entry, BuiltPayload) else entry.to_json()
-        run_id = None if entry.of_thread else scope.run_id
-        return Draft(entry.type, document, run_id, scope.actor, None, entry.screened, entry.prevalidated)
+        traits = _TRAITS.get(type(entry))
+        if traits is None:
+            traits = _TRAITS[type(entry)] = entry.type, entry.of_thread, entry.screened, entry.prevalidated
+        name, of_thread, screened, prevalidated = traits
+        return Draft(name, document, None if of_thread else scope.run_id, scope.actor, None, screened, prevalidated)
     payload = entry.payload
     return Draft(
         payload.type,

@@ -24,6 +24,7 @@ from app.store import materialize
 from app.store.commit_watch import CommitWatch
 from app.store.decide import ThreadHead, decide
 from app.store.engine import CommitUnknown, Conflict, Database, Locked, Sql, Tx
+from app.store.event_rows import DELTA
 from app.store.heads import Needs, load_heads, load_keys, load_records
 from app.store.outbox import PUT_UNREAD, OutboxTable
 from app.store.parked import AGAIN_SECONDS, ParkedCommands, locked_threads
@@ -73,7 +74,8 @@ class Log:
         self._patience = patience
         self._watch = CommitWatch[list[WaitingCommand]](patience, self._give_up)
         self._waiting: deque[WaitingCommand] = deque()
-        self._last_of_thread: dict[tuple[str, str], WaitingCommand] = {}
+        self._last_deltas: dict[tuple[str, str], WaitingCommand] = {}
+        """Of each thread the last waiting command, if it is a delta: the next one may be merged into it."""
         self._something = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -118,14 +120,19 @@ class Log:
             return self._append_in_time(command)
         self._accepted += 1
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        thread = (command.tenant, command.thread_id)
-        if (parked := self._parked.lines) and thread in parked:
-            self._parked.add(WaitingCommand(command, answer))  # behind those that came before
+        waiting = WaitingCommand(command, answer)
+        if (parked := self._parked.lines) and (command.tenant, command.thread_id) in parked:
+            self._parked.add(waiting)  # behind those that came before
             return answer
-        last = self._last_of_thread.get(thread)
-        if last is not None and merge(last, command, answer):
-            return answer
-        waiting = self._last_of_thread[thread] = WaitingCommand(command, answer)
+        drafts = command.drafts
+        if len(drafts) == 1 and drafts[0].type == DELTA:
+            thread = (command.tenant, command.thread_id)
+            last = self._last_deltas.get(thread)
+            if last is not None and merge(last, command, answer):
+                return answer
+            self._last_deltas[thread] = waiting
+        elif self._last_deltas:  # a delta that comes later must not be merged into one before this
+            self._last_deltas.pop((command.tenant, command.thread_id), None)
         if not self._waiting:  # otherwise the writer knows
             self._something.set()
         self._waiting.append(waiting)
@@ -177,10 +184,10 @@ class Log:
             events += len(waiting.command.drafts)
         if self._waiting:
             taken = set(map(id, batch))
-            for key in [key for key, last in self._last_of_thread.items() if id(last) in taken]:
-                del self._last_of_thread[key]
+            for key in [key for key, last in self._last_deltas.items() if id(last) in taken]:
+                del self._last_deltas[key]
         else:
-            self._last_of_thread.clear()
+            self._last_deltas.clear()
         self._room.set()
         return batch
 
@@ -294,18 +301,22 @@ class Log:
         disturbed = self._disturbed(tx.turn)
         heads = plain_heads(commands, self._hot, disturbed)
         if heads is not None:
-            answers, accepted = await append_plain(tx, commands, heads)
+            answers = await append_plain(tx, commands, heads)
+            if self._hot.roomy:
+                heads = {}  # they are kept already, and nothing has to go soon
         else:
-            heads, answers, accepted = await self._append_any(tx, commands, disturbed)
+            heads, answers = await self._append_any(tx, commands, disturbed)
         outbox = self.outbox
-        if outbox is not None and outbox.wanted and (rows := outbox.rows([events for _, _, events in accepted])):
-            await tx.many(PUT_UNREAD, rows)
-            self._noted = True
+        if outbox is not None and outbox.wanted:
+            rows = outbox.rows([answer.events for answer in answers if isinstance(answer, Appended)])
+            if rows:
+                await tx.many(PUT_UNREAD, rows)
+                self._noted = True
         return answers, heads
 
     async def _append_any(
         self, tx: Tx, commands: Sequence[Command], disturbed: int | None
-    ) -> tuple[Heads, list[Answer], list[materialize.Accepted]]:
+    ) -> tuple[Heads, list[Answer]]:
         """Decides and writes a batch that is not plain; the heads are ready for the next batch then."""
         needs = Needs.of(commands)
         heads = await load_heads(tx, needs, self._hot, disturbed)
@@ -326,7 +337,7 @@ class Log:
         for head in heads.values():
             head.settle(tx.turn or 0)
         # Not worth keeping for the next batch: a thread that does not exist.
-        return {place: head for place, head in heads.items() if head.exists}, answers, accepted
+        return {place: head for place, head in heads.items() if head.exists}, answers
 
     def _disturbed(self, turn: int | None) -> int | None:
         """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""
@@ -387,7 +398,7 @@ class Log:
         self._down = error
         refused = list(self._waiting)
         self._waiting.clear()
-        self._last_of_thread.clear()
+        self._last_deltas.clear()
         self._room.set()
         self._fail(refused, error)
 

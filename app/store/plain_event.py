@@ -29,7 +29,6 @@ def place_plain(draft: Draft, head: ThreadHead, wide: list[Row], tight: list[Row
     )  # fmt: skip
     it.last_seq, it.head_hash, it.updated_at = seq, hash, at
     run.last_seq, run.run_seq = seq, run_seq
-    head.moved = True
     head.touched_runs[run_id] = False
     if type == DELTA:
         add_rows(head.key, (event,), head.bases, wide, tight)

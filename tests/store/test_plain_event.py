@@ -55,9 +55,5 @@ def test_an_event_placed_the_short_way_is_the_one_of_the_general_way(batches: li
         short_placed = [place_plain(draft, short, *short_rows) for draft in batch]
         assert [_content(event) for event in short_placed] == [_content(event) for event in placed]
         assert short_rows == rows
-        assert (short.records, short.bases, short.touched_runs, short.moved) == (
-            general.records,
-            general.bases,
-            general.touched_runs,
-            general.moved,
-        )
+        assert (short.records, short.bases) == (general.records, general.bases)
+        assert short.touched_runs == general.touched_runs

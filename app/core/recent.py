@@ -17,6 +17,11 @@ class RecentDict(OrderedDict[K, V]):
         super().__init__()
         self._most = most
 
+    @property
+    def roomy(self) -> bool:
+        """Less than half full: whoever uses a key need not say so yet, to keep it from going first."""
+        return 2 * len(self) < self._most
+
     def put(self, key: K, value: V) -> None:
         """As the newest, even if the key is known."""
         self[key] = value
@@ -26,8 +31,9 @@ class RecentDict(OrderedDict[K, V]):
 
     def put_all(self, items: Mapping[K, V]) -> None:
         """As `put` of each."""
+        newest = self.move_to_end
         for key, value in items.items():
             self[key] = value
-            self.move_to_end(key)
+            newest(key)
         while len(self) > self._most:
             self.popitem(last=False)

@@ -227,23 +227,26 @@ class Hub:
         """Called by the log after the commit, in commit order, on the event loop."""
         by_thread, unfiltered = self._by_thread, self._unfiltered
         woken: dict[Subscription, None] = {}  # a set that keeps the order
-        groups: list[Collection[Subscription]]
         for event in events:
             if event.type in ANNOUNCED:
-                groups = [self._by_tenant.get(event.tenant, ())]
-            else:
-                groups = [by_thread.get((event.tenant, event.thread_id), ())]
-                if unfiltered:
-                    groups.append(unfiltered.get(event.tenant, ()))
-            for listeners in groups:
-                if len(listeners) > _FEW:
-                    self._offer_in_turns(event, listeners)
-                    continue
-                for subscription in tuple(listeners):  # one that makes room may come to its end
-                    if subscription.offer(event):
-                        woken[subscription] = None
+                self._offer(event, self._by_tenant.get(event.tenant), woken)
+                continue
+            if by_thread and (listeners := by_thread.get((event.tenant, event.thread_id))):
+                self._offer(event, listeners, woken)
+            if unfiltered:
+                self._offer(event, unfiltered.get(event.tenant), woken)
         for subscription in woken:
             subscription.wake()
+
+    def _offer(self, event: Event, listeners: Collection[Subscription] | None, woken: dict[Subscription, None]) -> None:
+        if not listeners:
+            return
+        if len(listeners) > _FEW:
+            self._offer_in_turns(event, listeners)
+            return
+        for subscription in tuple(listeners):  # one that makes room may come to its end
+            if subscription.offer(event):
+                woken[subscription] = None
 
     def _offer_in_turns(self, event: Event, listeners: Collection[Subscription]) -> None:
         turns = self._turns

@@ -49,6 +49,9 @@ MAX_INLINE_BYTES: Final = 16 * 1024
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 """A payload over this after its large values left is a mistake, not data."""
 
+_TRAITS: Final[dict[type[Payload], tuple[str, bool, bool, bool]]] = {}
+"""What is the same for all payloads of a class, looked up once for each: asking a model takes several times as long."""
+
 
 @value(frozen=True, slots=True)
 class Scope:
@@ -91,36 +94,56 @@ class Recorder:
     ) -> Awaitable[Answer]:
         """Append catalog payloads together, or events given by type and payload, as a backend or an import has them.
         They have their place in the log when this returns; the answer comes after they are durable and published."""
-        now = self._clock.now_ms()
-        drafts: list[Draft] = []
-        raw: list[Draft] = []
-        for entry in entries:
+        if len(entries) == 1:  # nearly every command of a run: it goes without the lists that several need
+            entry = entries[0]
             draft = entry if isinstance(entry, Draft) else _draft(scope, entry)
-            drafts.append(draft)
-            if draft.checked:
-                continue  # and it has the time at which it was
+            drafts = [draft]
+            refused = None if draft.checked else self._check_one(scope, draft)
+        else:
+            drafts = [entry if isinstance(entry, Draft) else _draft(scope, entry) for entry in entries]
+            refused = self._check_all(scope, drafts)
+        if refused is not None:
+            return refused
+        if self.narrator is not None:
+            drafts = self._with_narration(drafts, self.narrator)
+        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+
+    def _check_one(self, scope: Scope, draft: Draft) -> Awaitable[Answer] | None:
+        """Stamp, redact and validate an event; what comes back is its refusal."""
+        draft.at = self._clock.now_ms()
+        try:
+            draft.encoded = encoded = json.canonical(draft.payload)
+        except json.JsonError as error:
+            return self._refuse(scope, draft, error.failure, [])
+        suspected = not draft.screened and self._redactor.suspects(encoded)
+        if draft.prevalidated and not suspected and len(encoded) <= MAX_INLINE_BYTES:
+            draft.checked = True
+            return None
+        failure, issues = self._prepare(draft, suspected)
+        return None if failure is None else self._refuse(scope, draft, failure, issues)
+
+    def _check_all(self, scope: Scope, drafts: Sequence[Draft]) -> Awaitable[Answer] | None:
+        """As `_check_one` for the events of one command, except those that were prepared before."""
+        raw = [draft for draft in drafts if not draft.checked]  # the others have the time at which they were
+        if len(raw) == 1:
+            return self._check_one(scope, raw[0])
+        now = self._clock.now_ms()
+        for draft in raw:
             draft.at = now
             try:
                 draft.encoded = json.canonical(draft.payload)
             except json.JsonError as error:
                 return self._refuse(scope, draft, error.failure, [])
-            raw.append(draft)
-        if raw:  # else all of them were prepared before
-            # All of them in one look: nearly always there is nothing to find.
-            if len(raw) == 1:
-                suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
-            else:
-                suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
-            for draft in raw:
-                if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
-                    draft.checked = True
-                    continue
-                failure, issues = self._prepare(draft, suspected)
-                if failure is not None:
-                    return self._refuse(scope, draft, failure, issues)
-        if self.narrator is not None:
-            drafts = self._with_narration(drafts, self.narrator, now)
-        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+        # All of them in one look: nearly always there is nothing to find.
+        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
+        for draft in raw:
+            if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
+                draft.checked = True
+                continue
+            failure, issues = self._prepare(draft, suspected)
+            if failure is not None:
+                return self._refuse(scope, draft, failure, issues)
+        return None
 
     def prepared(self, scope: Scope, *payloads: Payload | PayloadEntry) -> list[Draft] | None:
         """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by
@@ -201,7 +224,7 @@ class Recorder:
         draft.encoded, draft.checked = encoded, True
         return None, []
 
-    def _with_narration(self, drafts: list[Draft], narrator: Narrator, now: int) -> list[Draft]:
+    def _with_narration(self, drafts: list[Draft], narrator: Narrator) -> list[Draft]:
         """Each sentence follows the event it is about and names it; a run's end has none."""
         narrated: list[Draft] = []
         for draft in drafts:
@@ -215,7 +238,7 @@ class Recorder:
                     source_event_types=[draft.type],
                     source_event_ids=[draft.id],
                 )
-                words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
+                words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=draft.at)
                 if _encode(words) and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
                     narrated.append(words)
         return narrated
@@ -240,8 +263,11 @@ class Recorder:
 def _draft(scope: Scope, entry: Payload | PayloadEntry) -> Draft:
     if isinstance(entry, Payload):
         document = entry.document if isinstance(entry, BuiltPayload) else entry.to_json()
-        run_id = None if entry.of_thread else scope.run_id
-        return Draft(entry.type, document, run_id, scope.actor, None, entry.screened, entry.prevalidated)
+        traits = _TRAITS.get(type(entry))
+        if traits is None:
+            traits = _TRAITS[type(entry)] = entry.type, entry.of_thread, entry.screened, entry.prevalidated
+        name, of_thread, screened, prevalidated = traits
+        return Draft(name, document, None if of_thread else scope.run_id, scope.actor, None, screened, prevalidated)
     payload = entry.payload
     return Draft(
         payload.type,

@@ -32,6 +32,7 @@ _VALUES: Final = {cls: attrgetter(*names) for cls, names in _FIELDS.items()}
 
 
 def _run(run: Run) -> dict[str, Any]:
+    """Without what is unset, which reads back as it was: it would be half of a row that each batch of events writes."""
     made = {
         "agent": run.agent,
         "tool": run.tool,
@@ -42,52 +43,45 @@ def _run(run: Run) -> dict[str, Any]:
         "error": run.error,
         "parent_run_id": run.parent_run_id,
         "rerun_of": run.rerun_of,
-        "metadata": run.metadata,
-        "labels": run.labels,
+        "metadata": run.metadata or None,
+        "labels": run.labels or None,
         "usage": run.usage,
-        "waiting_on": run.waiting_on,
+        "waiting_on": run.waiting_on or None,
         "cancel_requested_at": run.cancel_requested_at,
         "workspace_digest": run.workspace_digest,
         "created_at": run.created_at,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
-        "epoch": run.epoch,
-        "commanded": run.commanded,
+        "epoch": run.epoch or None,
+        "commanded": run.commanded or None,
+        # Servers of the preceding version cannot read these, and in a rolling upgrade read the runs without them.
+        "output_parts": run.output_parts,
+        "undo_of": run.undo_of,
+        "mode": run.mode,
+        "job": run.job,
+        "webhook": run.webhook,
     }
-    # Few runs have these. Servers of the preceding version cannot read them, and in a rolling upgrade read the others.
-    if run.output_parts is not None:
-        made["output_parts"] = run.output_parts
-    if run.undo_of is not None:
-        made["undo_of"] = run.undo_of
-    if run.mode is not None:
-        made["mode"] = run.mode
-    if run.job is not None:
-        made["job"] = run.job
-    if run.webhook is not None:
-        made["webhook"] = run.webhook
-    return made
+    return json.present(made)
 
 
 def _thread(thread: Thread) -> dict[str, Any]:
     made = {
         "title": thread.title,
-        "metadata": thread.metadata,
-        "labels": thread.labels,
+        "metadata": thread.metadata or None,
+        "labels": thread.labels or None,
         "owner": thread.owner,
         "forked_from": thread.forked_from,
-        "active": thread.active,
-        "used": thread.used,
-        "closed": thread.closed,
-        "archived": thread.archived,
+        "active": thread.active or None,
+        "used": thread.used or None,
+        "closed": thread.closed or None,
+        "archived": thread.archived or None,
         "deleted_at": thread.deleted_at,
         "created_at": thread.created_at,
-        "compacted": thread.compacted,
+        "compacted": thread.compacted or None,
+        "amended": thread.amended or None,
+        "delayed": thread.delayed or None,
     }
-    if thread.amended:
-        made["amended"] = thread.amended
-    if thread.delayed:
-        made["delayed"] = thread.delayed
-    return made
+    return json.present(made)
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

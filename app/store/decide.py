@@ -12,7 +12,7 @@ from app.core.errors import Failure
 from app.core.value import mutable
 from app.events import ports
 from app.events.catalog import request, thread
-from app.events.envelope import Event, seal
+from app.events.envelope import GENESIS, Event, seal
 from app.events.ports import Answer, Appended, Command, Draft, Refused
 from app.store.event_rows import Bases
 from app.views.records import COUNTERS_ONLY, Records, Touched
@@ -52,6 +52,8 @@ class ThreadHead:
     """Runs that the batch names and that belong to another thread."""
     bases: Bases = field(default_factory=dict)
     """Deltas of messages that are being streamed, which the next ones may refer to."""
+    tail: tuple[str, bytearray] = (GENESIS, bytearray(32))
+    """The hash of an event that was stored last, as text and as the bytes of its row; the head may be ahead of it."""
 
     # What this batch changed.
     moved: bool = False

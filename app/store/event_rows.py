@@ -27,7 +27,7 @@ _MAX_SHIFT: Final = 2**62
 # In a string of JSON each quote is escaped, so these bytes are never part of one: what is found is a member.
 _TEXT: Final = b',"text":"'
 _END: Final = b'"}}'
-_fromhex: Final = bytearray.fromhex
+fromhex: Final = bytearray.fromhex
 """Not bytes: sqlite3 would look for somebody who adapts them, which costs several times the rest of binding them."""
 
 WIDE: Final = (
@@ -97,8 +97,8 @@ def _wide_row(key: int | None, event: Event) -> Row:
         event.at,
         event.parent_id,
         event.payload_bytes,
-        _fromhex(event.prev_hash),
-        _fromhex(event.hash),
+        fromhex(event.prev_hash),
+        fromhex(event.hash),
     )
 
 
@@ -114,7 +114,7 @@ def _tight_row(key: int | None, event: Event, bases: Bases) -> Row | None:
         return None
     text, id, back = payload[len(prefix) : -3], event.id, seq - base.seq
     try:
-        uuid = _fromhex(id[4:])
+        uuid = fromhex(id[4:])
     except ValueError:
         return None
     if run_seq is not None and base.shift is not None:
@@ -133,7 +133,7 @@ def _tight_row(key: int | None, event: Event, bases: Bases) -> Row | None:
         or back > _MAX_BACK
     ):
         return None
-    return (key, seq, back, uuid, run_shift or None, at_shift or None, text, _fromhex(event.hash))
+    return (key, seq, back, uuid, run_shift or None, at_shift or None, text, fromhex(event.hash))
 
 
 def _add_base(bases: Bases, event: Event) -> None:

@@ -24,6 +24,7 @@ from app.store import materialize
 from app.store.commit_watch import CommitWatch
 from app.store.decide import ThreadHead, decide
 from app.store.engine import CommitUnknown, Conflict, Database, Locked, Sql, Tx
+from app.store.event_rows import DELTA
 from app.store.heads import Needs, load_heads, load_keys, load_records
 from app.store.outbox import PUT_UNREAD, OutboxTable
 from app.store.parked import AGAIN_SECONDS, ParkedCommands, locked_threads
@@ -73,7 +74,8 @@ class Log:
         self._patience = patience
         self._watch = CommitWatch[list[WaitingCommand]](patience, self._give_up)
         self._waiting: deque[WaitingCommand] = deque()
-        self._last_of_thread: dict[tuple[str, str], WaitingCommand] = {}
+        self._last_deltas: dict[tuple[str, str], WaitingCommand] = {}
+        """Of each thread the last waiting command, if it is a delta: the next one may be merged into it."""
         self._something = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -118,14 +120,19 @@ class Log:
             return self._append_in_time(command)
         self._accepted += 1
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        thread = (command.tenant, command.thread_id)
-        if (parked := self._parked.lines) and thread in parked:
-            self._parked.add(WaitingCommand(command, answer))  # behind those that came before
+        waiting = WaitingCommand(command, answer)
+        if (parked := self._parked.lines) and (command.tenant, command.thread_id) in parked:
+            self._parked.add(waiting)  # behind those that came before
             return answer
-        last = self._last_of_thread.get(thread)
-        if last is not None and merge(last, command, answer):
-            return answer
-        waiting = self._last_of_thread[thread] = WaitingCommand(command, answer)
+        drafts = command.drafts
+        if len(drafts) == 1 and drafts[0].type == DELTA:
+            thread = (command.tenant, command.thread_id)
+            last = self._last_deltas.get(thread)
+            if last is not None and merge(last, command, answer):
+                return answer
+            self._last_deltas[thread] = waiting
+        elif self._last_deltas:  # a delta that comes later must not be merged into one before this
+            self._last_deltas.pop((command.tenant, command.thread_id), None)
         if not self._waiting:  # otherwise the writer knows
             self._something.set()
         self._waiting.append(waiting)
@@ -167,20 +174,20 @@ class Log:
         events = 0
         while self._waiting and events < MAX_BATCH_EVENTS:
             waiting = self._waiting.popleft()
-            if waiting.followers and waiting.pieces is not None:
+            if waiting.merged is not None and waiting.merged.followers:
                 # The merged event keeps the first one's id, time and place.
                 draft = waiting.command.drafts[0]
-                signal = {**draft.payload["event"], "text": "".join(waiting.pieces)}
+                signal = {**draft.payload["event"], "text": "".join(waiting.merged.pieces)}
                 draft.payload = {"event": signal}
                 draft.encoded = json.canonical(draft.payload)
             batch.append(waiting)
             events += len(waiting.command.drafts)
         if self._waiting:
             taken = set(map(id, batch))
-            for key in [key for key, last in self._last_of_thread.items() if id(last) in taken]:
-                del self._last_of_thread[key]
+            for key in [key for key, last in self._last_deltas.items() if id(last) in taken]:
+                del self._last_deltas[key]
         else:
-            self._last_of_thread.clear()
+            self._last_deltas.clear()
         self._room.set()
         return batch
 
@@ -208,7 +215,7 @@ class Log:
             self._watch.end()
         self._down = None
         events = [event for answer in answers if isinstance(answer, Appended) for event in answer.events]
-        self._keep(heads)
+        self._hot.put_all(heads)
         self._publish(events)
         if self._noted and self.outbox is not None:
             self._noted = False
@@ -216,9 +223,10 @@ class Log:
         for waiting, answer in zip(batch, answers, strict=True):
             if not waiting.answer.done():
                 waiting.answer.set_result(answer)
-            for future in waiting.followers:
-                if not future.done():
-                    future.set_result(answer)
+            if waiting.merged is not None:
+                for future in waiting.merged.followers:
+                    if not future.done():
+                        future.set_result(answer)
         self.on_commit(events, self._clock.monotonic() - started)
 
     async def _commit(self, commands: Sequence[Command], batch: Sequence[WaitingCommand]) -> tuple[list[Answer], Heads]:
@@ -293,18 +301,22 @@ class Log:
         disturbed = self._disturbed(tx.turn)
         heads = plain_heads(commands, self._hot, disturbed)
         if heads is not None:
-            answers, accepted = await append_plain(tx, commands, heads)
+            answers = await append_plain(tx, commands, heads)
+            if self._hot.roomy:
+                heads = {}  # they are kept already, and nothing has to go soon
         else:
-            heads, answers, accepted = await self._append_any(tx, commands, disturbed)
+            heads, answers = await self._append_any(tx, commands, disturbed)
         outbox = self.outbox
-        if outbox is not None and outbox.wanted and (rows := outbox.rows([events for _, _, events in accepted])):
-            await tx.many(PUT_UNREAD, rows)
-            self._noted = True
+        if outbox is not None and outbox.wanted:
+            rows = outbox.rows([answer.events for answer in answers if isinstance(answer, Appended)])
+            if rows:
+                await tx.many(PUT_UNREAD, rows)
+                self._noted = True
         return answers, heads
 
     async def _append_any(
         self, tx: Tx, commands: Sequence[Command], disturbed: int | None
-    ) -> tuple[Heads, list[Answer], list[materialize.Accepted]]:
+    ) -> tuple[Heads, list[Answer]]:
         """Decides and writes a batch that is not plain; the heads are ready for the next batch then."""
         needs = Needs.of(commands)
         heads = await load_heads(tx, needs, self._hot, disturbed)
@@ -324,7 +336,8 @@ class Log:
         # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
         for head in heads.values():
             head.settle(tx.turn or 0)
-        return heads, answers, accepted
+        # Not worth keeping for the next batch: a thread that does not exist.
+        return {place: head for place, head in heads.items() if head.exists}, answers
 
     def _disturbed(self, turn: int | None) -> int | None:
         """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""
@@ -385,21 +398,18 @@ class Log:
         self._down = error
         refused = list(self._waiting)
         self._waiting.clear()
-        self._last_of_thread.clear()
+        self._last_deltas.clear()
         self._room.set()
         self._fail(refused, error)
 
     def _fail(self, batch: Sequence[WaitingCommand], error: Exception) -> None:
         for waiting in batch:
-            for future in (waiting.answer, *waiting.followers):
+            for future in waiting.futures():
                 if not future.done():
                     future.set_exception(error)
                     future.exception()  # a caller that went away must not be reported as forgotten
 
     # -- what the next batch will want ---------------------------------------------------------------
-
-    def _keep(self, heads: Heads) -> None:
-        self._hot.put_all({place: head for place, head in heads.items() if head.records.thread.last_seq > 0})
 
     def _forget(self, commands: Sequence[Command]) -> None:
         """The records in memory were folded ahead of a commit that did not happen."""

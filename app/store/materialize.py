@@ -13,7 +13,7 @@ from app.events.ports import Command
 from app.store.codec import encode
 from app.store.decide import ONLY_ASKS, ThreadHead
 from app.store.engine import BLOB_DATA, Row, Sql, Tx
-from app.store.event_rows import add_rows, drop_rows
+from app.store.event_rows import add_rows, drop_rows, fromhex
 from app.store.job_lists import PUT_JOB, job_row
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
 from app.store.mcp_grants import store_grant
@@ -116,8 +116,6 @@ _RELEASE: Final = Sql(
 _WITHOUT_ROWS: Final = ONLY_ASKS | {ports.ClaimRun}
 """Conditions of every run that store nothing outside the fold."""
 
-fromhex: Final = bytearray.fromhex
-"""Not bytes: see `event_rows`."""
 Accepted: TypeAlias = tuple[ThreadHead, Command, Sequence[Event]]
 
 

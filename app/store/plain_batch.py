@@ -9,10 +9,10 @@ looked up, or a command that is refused.
 from collections.abc import Mapping, Sequence
 
 from app.events.ports import Answer, Appended, Command
-from app.store.decide import ThreadHead, place
+from app.store.decide import ThreadHead
 from app.store.engine import Row, Tx
-from app.store.event_rows import add_rows
-from app.store.materialize import Accepted, fromhex
+from app.store.event_rows import fromhex
+from app.store.plain_event import place_plain
 from app.views.records import FOLDED
 from app.views.run import ACTIVE
 
@@ -49,34 +49,34 @@ def plain_heads(
 
 async def append_plain(
     tx: Tx, commands: Sequence[Command], heads: Mapping[tuple[str, str], ThreadHead]
-) -> tuple[list[Answer], list[Accepted]]:
+) -> list[Answer]:
     """Gives each event its place and writes them; the heads are ready for the next batch then."""
     answers: list[Answer] = []
-    accepted: list[Accepted] = []
     events: list[Row] = []
     deltas: list[Row] = []
     for command in commands:
         head = heads[command.tenant, command.thread_id]
         drafts = command.drafts
-        # Nearly always there is one, which needs no loop.
-        placed = (place(drafts[0], head),) if len(drafts) == 1 else tuple([place(draft, head) for draft in drafts])
-        answers.append(Appended(placed))
-        accepted.append((head, command, placed))
-        add_rows(head.key, placed, head.bases, events, deltas)
+        if len(drafts) == 1:  # nearly always, and it needs no loop
+            answers.append(Appended((place_plain(drafts[0], head, events, deltas),)))
+        else:
+            answers.append(Appended(tuple([place_plain(draft, head, events, deltas) for draft in drafts])))
     turn = tx.turn or 0
     threads: list[Row] = []
     moved: list[Row] = []
     for head in heads.values():
         head.seen = turn
-        if not head.moved:
+        touched = head.touched_runs
+        if not touched:  # a command without events
             continue
-        records = head.records
-        it, runs = records.thread, records.runs
-        threads.append((head.key, it.last_seq, fromhex(it.head_hash), it.updated_at))
-        for run_id in head.touched_runs:
+        it, runs, tenant = head.records.thread, head.records.runs, head.tenant
+        known, digest = head.tail
+        threads.append((
+            head.key, it.last_seq, digest if known is it.head_hash else fromhex(it.head_hash), it.updated_at
+        ))  # fmt: skip
+        for run_id in touched:
             run = runs[run_id]
-            moved.append((head.tenant, run_id, run.last_seq, run.run_seq))
-        head.touched_runs.clear()
-        head.moved = False
+            moved.append((tenant, run_id, run.last_seq, run.run_seq))
+        touched.clear()
     await tx.append(events, deltas, threads, moved)
-    return answers, accepted
+    return answers

@@ -15,30 +15,43 @@ MAX_MERGED_BYTES: Final = 8 * 1024
 
 
 @mutable(slots=True)
+class MergedDeltas:
+    """What was merged into a command, its own delta first."""
+
+    common: tuple[object, ...] | None
+    """What another delta must equal to be merged; None for a command that is no delta."""
+    pieces: list[str]
+    """The texts."""
+    size: int
+    followers: "list[asyncio.Future[Answer]]" = field(default_factory=list)
+    """Those who wait for the others."""
+
+
+@mutable(slots=True)
 class WaitingCommand:
     command: Command
     answer: "asyncio.Future[Answer]"
-    delta: tuple[object, ...] | None = None
-    """What another delta must equal to be merged into this one; None for anything else, and until one comes."""
-    size: int = 0
-    pieces: list[str] | None = None
-    """The texts of those that were merged, the command's own first; None until another delta comes."""
-    followers: "list[asyncio.Future[Answer]]" = field(default_factory=list)
+    merged: MergedDeltas | None = None
+    """None until another delta comes."""
+
+    def futures(self) -> "tuple[asyncio.Future[Answer], ...]":
+        return (self.answer,) if self.merged is None else (self.answer, *self.merged.followers)
 
 
 def merge(last: WaitingCommand, command: Command, answer: "asyncio.Future[Answer]") -> bool:
     """Only into the thread's last waiting command, so that nothing is reordered."""
-    text, delta = _delta_of(command)
-    if delta is None:
+    text, common = _delta_of(command)
+    if common is None:
         return False
-    if last.pieces is None:
-        first, last.delta = _delta_of(last.command)
-        last.pieces, last.size = [first], len(first)
-    if last.delta != delta or last.size + len(text) > MAX_MERGED_BYTES:
+    merged = last.merged
+    if merged is None:
+        first, own = _delta_of(last.command)
+        merged = last.merged = MergedDeltas(own, [first], len(first))
+    if merged.common != common or merged.size + len(text) > MAX_MERGED_BYTES:
         return False
-    last.pieces.append(text)
-    last.followers.append(answer)
-    last.size += len(text)
+    merged.pieces.append(text)
+    merged.followers.append(answer)
+    merged.size += len(text)
     return True
 
 

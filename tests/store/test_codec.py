@@ -1,6 +1,6 @@
 """Records to bytes and back: nothing is lost, nothing that has a column of its own is written twice."""
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import pytest
@@ -31,6 +31,19 @@ def test_a_record_reads_back_as_it_was_whatever_its_fields_hold(cls: type[Any], 
     state = codec.encode(record)
     assert list(json.loads(state)) == [field.name for field in fields(cls) if field.name not in columns]
     assert codec.decode(cls, state, **{name: getattr(record, name) for name in columns}) == record
+
+
+@pytest.mark.parametrize(("cls", "columns"), RECORDS)
+def test_a_field_that_is_not_written_reads_back_as_it_was(cls: type[Any], columns: set[str]) -> None:
+    needed = {field.name: "x" for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING}
+    plain = cls(**needed)
+    for field in fields(cls):
+        for unset in (None, getattr(plain, field.name)):
+            if unset is None and field.type is not Any and "None" not in str(field.type):
+                continue
+            record = cls(**needed | {field.name: unset})
+            read = codec.decode(cls, codec.encode(record), **{name: getattr(record, name) for name in columns})
+            assert read == record, field.name
 
 
 @pytest.mark.requirement("G20")

@@ -18,7 +18,7 @@ from app.events.envelope import Event
 from app.events.ports import Appended, StorageDown
 from app.events.recorder import Scope
 from app.protocols.dialects.native import export, read_export
-from app.store import event_rows, materialize, plain_batch
+from app.store import event_rows, materialize, plain_event
 from app.store.engine import Database, Row, Sql, Tx
 from app.store.importer import import_thread
 from app.store.reader import StoreReader
@@ -93,7 +93,7 @@ def _all_wide(key: int | None, events: Sequence[Event], bases: object, wide: lis
 async def older(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     with monkeypatch.context() as patched:
         patched.setattr(materialize, "add_rows", _all_wide)
-        patched.setattr(plain_batch, "add_rows", _all_wide)
+        patched.setattr(plain_event, "add_rows", _all_wide)
         async with open_store(settings) as store:
             yield store
 

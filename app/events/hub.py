@@ -229,18 +229,23 @@ class Hub:
         woken: dict[Subscription, None] = {}  # a set that keeps the order
         for event in events:
             if event.type in ANNOUNCED:
-                self._offer(event, self._by_tenant.get(event.tenant), woken)
+                listeners = self._by_tenant.get(event.tenant)
+            else:
+                listeners = by_thread.get((event.tenant, event.thread_id)) if by_thread else None
+                if unfiltered:
+                    self._offer(event, unfiltered.get(event.tenant, ()), woken)
+            if not listeners:
                 continue
-            if by_thread and (listeners := by_thread.get((event.tenant, event.thread_id))):
+            if len(listeners) == 1:  # nearly always: whoever asked for the run
+                (subscription,) = listeners
+                if subscription.offer(event):
+                    woken[subscription] = None
+            else:
                 self._offer(event, listeners, woken)
-            if unfiltered:
-                self._offer(event, unfiltered.get(event.tenant), woken)
         for subscription in woken:
             subscription.wake()
 
-    def _offer(self, event: Event, listeners: Collection[Subscription] | None, woken: dict[Subscription, None]) -> None:
-        if not listeners:
-            return
+    def _offer(self, event: Event, listeners: Collection[Subscription], woken: dict[Subscription, None]) -> None:
         if len(listeners) > _FEW:
             self._offer_in_turns(event, listeners)
             return

@@ -6,24 +6,15 @@ Leaves to others: authorities of a test's own, which only the client that is giv
 import functools
 import os
 import ssl
-from pathlib import Path
 
 import httpcore2
 
-from app.outside import http
-
 _read = httpcore2.default_ssl_context
-_trusting = http._tls_context
 
 
 @functools.cache
 def _of_clients(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
     return _read(_trust_env=trust_env)
-
-
-@functools.cache
-def _of_servers(*_places: str | None) -> ssl.SSLContext:
-    return _trusting(None)
 
 
 def _places() -> tuple[str | None, ...]:
@@ -35,12 +26,6 @@ def _of_client(*, _trust_env: bool = True) -> ssl.SSLContext:
     return _of_clients(_trust_env, *_places())
 
 
-def _of_server(ca_file: Path | None) -> ssl.SSLContext:
-    return _of_servers(*_places()) if ca_file is None else _trusting(ca_file)
-
-
 def read_once() -> None:
     """From now on, in this process and those that it forks."""
     httpcore2.default_ssl_context = _of_client
-    http._tls_context = _of_server
-    _of_server(None)

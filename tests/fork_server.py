@@ -175,7 +175,6 @@ def end(code: int) -> None:
 def look_around() -> None:
     """What every server asks its machine and its installation at the start: the same for all, so asked once. Servers
     that ask for themselves are those that are started and not forked (`tests/faults/test_start.py` and others)."""
-    from app.cli import serve
     from app.core.schemas import SchemaRegistry
     from app.outside.sandbox_report import sandbox_status
     from app.policy.redaction import LogRedaction
@@ -191,8 +190,6 @@ def look_around() -> None:
     schemas = SchemaRegistry()
     for name in schemas.ids():
         schemas.validator(name)
-    # Half a second for the routes that a server prepares in advance, of which a test asks three: each at its request.
-    serve._BUILD_AFTER_SECONDS = 3600.0
     with open(os.devnull, "w") as unseen, contextlib.redirect_stdout(unseen):
         asyncio.run(_serve_once())
     _await_threads()

@@ -14,9 +14,6 @@ from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
 from app.wiring.web import START_PATIENCE_SECONDS, Web, build_web, open_logged, server_context, stop_serving
 
-_BUILD_AFTER_SECONDS = 1.0
-"""The server is ready first; then it prepares for requests of every kind."""
-
 log = structlog.get_logger("holdfast.serve")
 
 
@@ -67,10 +64,7 @@ async def serve_http(
 ) -> None:
     """Until `stopping` is set. Listens on the settings' address, or on the socket of a supervisor."""
     web = build_web(settings, server_context(settings, holdfast), when_listening)
-    building: list[asyncio.Task[None]] = []
     serving = asyncio.create_task(web.serve(None if listener is None else [listener]))
-    loop = asyncio.get_running_loop()
-    loop.call_later(_BUILD_AFTER_SECONDS, lambda: building.append(asyncio.create_task(web.build_routes())))
     abandoning = asyncio.create_task(_force_exit(web, stopping))
     await asyncio.wait({serving, asyncio.create_task(stopping.begun.wait())}, return_when=asyncio.FIRST_COMPLETED)
     if stopping.replaced:

@@ -1,7 +1,8 @@
 """CEL expressions: compiled and type-checked at load, evaluated to a bool within a bounded cost.
 
-The one module that knows the CEL library. A result that is not a bool, an error or too much work is a
-`Failure`; what follows from it (deny, ask, skip) is the caller's choice, and a safe one is to deny.
+The one module that knows the CEL library, which takes 4 MB and is loaded with the first expression. A result that is
+not a bool, an error or too much work is a `Failure`; what follows from it (deny, ask, skip) is the caller's choice, and
+a safe one is to deny.
 """
 
 import math
@@ -10,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final, Literal
-
-from cel_expr_python import cel
 
 from app.core.errors import Failure
 from app.core.expression_cost import Allowance, allowance
@@ -52,15 +51,6 @@ _TOKEN: Final = re.compile(
     r"""|//[^\n]*|(?P<selected>\.\s*)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)""",
     re.DOTALL,
 )
-
-_TYPES: Final[dict[VariableType, Any]] = {
-    "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
-    "list": cel.Type.List(cel.Type.DYN),
-    "string": cel.Type.STRING,
-    "int": cel.Type.INT,
-    "bool": cel.Type.BOOL,
-    "any": cel.Type.DYN,
-}
 
 
 @value(frozen=True, slots=True)
@@ -130,6 +120,8 @@ def compile_number(source: str, variables: Mapping[str, VariableType]) -> Number
     if isinstance(made, ExpressionProblem):
         return made
     program, allowed = made
+    from cel_expr_python import cel
+
     if program.return_type() not in (cel.Type.INT, cel.Type.UINT, cel.Type.DOUBLE, cel.Type.DYN):
         return ExpressionProblem(f"the expression gives {str(program.return_type()).lower()}, not a number")
     return NumberExpression(source, frozenset(variables), program, allowed)
@@ -137,7 +129,17 @@ def compile_number(source: str, variables: Mapping[str, VariableType]) -> Number
 
 @lru_cache(maxsize=64)
 def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
-    return cel.NewEnv(variables={_spelled(name): _TYPES[kind] for name, kind in variables})
+    from cel_expr_python import cel
+
+    types: dict[VariableType, Any] = {
+        "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+        "list": cel.Type.List(cel.Type.DYN),
+        "string": cel.Type.STRING,
+        "int": cel.Type.INT,
+        "bool": cel.Type.BOOL,
+        "any": cel.Type.DYN,
+    }
+    return cel.NewEnv(variables={_spelled(name): types[kind] for name, kind in variables})
 
 
 def _spelled(name: str) -> str:
@@ -166,6 +168,8 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
     if isinstance(made, ExpressionProblem):
         return made
     program, allowed = made
+    from cel_expr_python import cel
+
     if program.return_type() != cel.Type.BOOL:
         kind = str(program.return_type()).lower()
         return ExpressionProblem(f"the expression gives {kind}, not bool")

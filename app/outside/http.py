@@ -223,7 +223,7 @@ class HttpClient:
     ) -> None:
         self._user_agent, self._lookup, self._proxies, self._ca_file = user_agent, lookup, proxies, ca_file
         self._sessions: dict[PoolName, aiohttp.ClientSession] = {}
-        self._tls: ssl.SSLContext | None = None
+        self._tls: ssl.SSLContext | None = None  # without a file, aiohttp's own, which trusts what the system trusts
 
     async def send(self, request: OutgoingRequest) -> Reply:
         place, total, deadline = "", request.deadlines.total, None
@@ -300,8 +300,9 @@ class HttpClient:
         if session is None:
             from app.outside.sessions import open_session
 
-            tls = self._tls = self._tls or _tls_context(self._ca_file)
-            session = self._sessions[pool] = open_session(self._lookup, tls, private=pool != "public")
+            if self._ca_file is not None:
+                self._tls = self._tls or _tls_context(self._ca_file)
+            session = self._sessions[pool] = open_session(self._lookup, self._tls, private=pool != "public")
         return session
 
 
@@ -354,11 +355,10 @@ def _loaded() -> _Loaded:
     return _Loaded(exchange, MAX_AT_ONCE if is_tested() else -1, ANSWERS, UnaskedAnswer)
 
 
-def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+def _tls_context(ca_file: Path) -> ssl.SSLContext:
     """Trusts what the system trusts, and the authorities of the operator's file as well."""
     context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
+    context.load_verify_locations(ca_file)
     return context
 
 

@@ -44,11 +44,11 @@ class ThreadHead:
     """The last turn of the database in which this was, or became, what is stored."""
     living_leases: dict[str, str] = field(default_factory=dict)
     """Run id to the owner whose lease is alive, for the runs that this batch wants to claim."""
-    living_api_keys: set[str] = field(default_factory=set)
+    living_api_keys: frozenset[str] = frozenset()
     """Those of the API keys that this batch wants to revoke which are not revoked yet."""
-    due_evaluations: set[str] = field(default_factory=set)
+    due_evaluations: frozenset[str] = frozenset()
     """Those of the runs whose verdicts this batch brings that are still to be judged."""
-    foreign_runs: set[str] = field(default_factory=set)
+    foreign_runs: frozenset[str] = frozenset()
     """Runs that the batch names and that belong to another thread."""
     bases: Bases = field(default_factory=dict)
     """Deltas of messages that are being streamed, which the next ones may refer to."""
@@ -78,10 +78,9 @@ class ThreadHead:
             self.claims.clear()
             self.living_leases.clear()
         if self.foreign_runs or self.living_api_keys:
-            self.foreign_runs.clear()
-            self.living_api_keys.clear()
+            self.foreign_runs = self.living_api_keys = frozenset()
         if self.due_evaluations:
-            self.due_evaluations.clear()
+            self.due_evaluations = frozenset()
         if (
             self.moves
             or records.entries
@@ -136,9 +135,9 @@ def decide(
         elif isinstance(condition, ports.ProjectTurn) and turns is not None:
             turns[command.tenant, condition.project_id] = LineTurn(condition.run_id, command.thread_id)
         elif isinstance(condition, ports.ApiKeyRevoked):
-            head.living_api_keys.discard(condition.key_id)
+            head.living_api_keys -= {condition.key_id}
         elif isinstance(condition, ports.EvaluationDone):
-            head.due_evaluations.discard(condition.run_id)
+            head.due_evaluations -= {condition.run_id}
     return Appended(tuple([place(draft, head) for draft in command.drafts]))
 
 

@@ -234,7 +234,7 @@ async def _load_runs(tx: Tx, runs: _Needed) -> None:
         for run_id, thread_id, first_seq, last_seq, run_seq, state in await tx.rows(_RUNS, tenant, sorted(asked)):
             head = asked[run_id]
             if thread_id != head.records.thread.id:
-                head.foreign_runs.add(run_id)
+                head.foreign_runs |= {run_id}
                 continue
             head.records.runs[run_id] = decode(
                 Run, state, id=run_id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq, run_seq=run_seq

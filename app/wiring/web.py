@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 
 import structlog
 import uvicorn
-from starlette.routing import BaseRoute
 
 from app.core.clock import Clock
 from app.core.json import JsonObject
@@ -20,7 +19,6 @@ from app.models.plans import ModelPlans
 from app.policy.redaction import CurrentRedaction
 from app.protocols.context import ServerContext
 from app.protocols.edge.request_head import RequestProtocol
-from app.protocols.http.deferred_route import build_routes
 from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.automation.session_jobs import SessionJobs
@@ -35,9 +33,6 @@ from app.workspace.compiled import CompiledAgent
 
 _GRACE_SECONDS = 5
 """How long requests that are still open may take after the runs have stopped."""
-_ROUTES_AT_ONCE = 2
-_BREATH_SECONDS = 0.05
-"""Between two pieces: all of them take eight seconds."""
 
 START_PATIENCE_SECONDS = 30.0
 """How long a server that starts waits for a database that does not answer, as in a fail-over."""
@@ -47,18 +42,9 @@ log = structlog.get_logger("holdfast.serve")
 
 
 class Web(uvicorn.Server):
-    def __init__(
-        self, config: uvicorn.Config, when_listening: Callable[[int], None], routes: Sequence[BaseRoute]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, when_listening: Callable[[int], None]) -> None:
         super().__init__(config)
-        self._when_listening, self._routes = when_listening, routes
-
-    async def build_routes(self) -> None:
-        """What the first requests would wait for otherwise, in small pieces: half a second of work in one would slow
-        down the streams that begin meanwhile."""
-        for start in range(0, len(self._routes), _ROUTES_AT_ONCE):
-            await asyncio.to_thread(build_routes, self._routes[start : start + _ROUTES_AT_ONCE])
-            await asyncio.sleep(_BREATH_SECONDS)
+        self._when_listening = when_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -166,9 +152,8 @@ def build_web(
     """
     if direct is None and not (direct := is_tested()):
         log.warning("server.untested", tested=TESTED, effect="streams are slower; headers have uvicorn's own limits")
-    app = create_app(server)
     config = uvicorn.Config(
-        create_edge(server, app),
+        create_edge(server, create_app(server)),
         host=settings.host,
         port=settings.port,
         loop="none",
@@ -183,7 +168,7 @@ def build_web(
         server_header=False,
         proxy_headers=False,  # only the server decides, by a peer's address, whose identity headers count
     )
-    return Web(config, when_listening, app.routes)
+    return Web(config, when_listening)
 
 
 @contextlib.asynccontextmanager

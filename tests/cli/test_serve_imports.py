@@ -47,32 +47,51 @@ from app.main import main
 run = loop.run_loop
 
 def alone(work):  # without what begins soon after the start, which on a busy machine would be found here
-    from app.cli import serve
     from app.runtime import workspaces
-    serve._BUILD_AFTER_SECONDS = workspaces._WATCH_AFTER_SECONDS = 600
+    workspaces._WATCH_AFTER_SECONDS = 600
     run(work)
 
 loop.run_loop = alone
 
 def look(line):  # called with "listening on ..."
-    print([name for name in {AT_FIRST_USE!r} if name in sys.modules])
+    print([name for name in ("cel_expr_python", *{AT_FIRST_USE!r}) if name in sys.modules])
     typer.echo = lambda line: None
     os.kill(os.getpid(), signal.SIGTERM)
 
 typer.echo = look
-sys.argv[1:] = ["serve", "--port", "0", "--data-dir", sys.argv[1]]
+sys.argv[1:] = ["serve", "--port", "0", "--data-dir", *sys.argv[1:]]
 main()
 """
 
 
-def _loaded(data_dir: Path) -> str:
+_BUILD = """
+import sys
+from app.protocols.http.deferred_route import DeferredRoute
+
+def endpoint(after: int | None = None, kinds: list[str] | None = None) -> None: ...
+
+DeferredRoute("/", endpoint).build()
+print("pydantic.v1" in sys.modules)
+"""
+
+
+def _printed(program: str, *arguments: str) -> str:
     finished = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(data_dir)],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True, text=True, env=clean_environment(), cwd=ROOT, check=True,
     )  # fmt: skip
     return finished.stdout
 
 
 def test_a_start_imports_only_what_a_plain_server_needs(tmp_path: Path) -> None:
-    assert _loaded(tmp_path) == "[]\n"  # on a new folder
-    assert _loaded(tmp_path) == "[]\n"  # and on an existing one
+    of_demo = "['cel_expr_python']\n"  # it has expressions
+    assert _printed(_PROGRAM, str(tmp_path)) == of_demo  # on a new folder
+    assert _printed(_PROGRAM, str(tmp_path)) == of_demo  # and on an existing one
+
+
+def test_a_workspace_without_expressions_starts_without_their_library(tmp_path: Path) -> None:
+    assert _printed(_PROGRAM, str(tmp_path), "--workspace", "workspaces/compare") == "[]\n"
+
+
+def test_the_first_request_of_a_route_does_not_import_the_old_pydantic() -> None:
+    assert _printed(_BUILD) == "False\n"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from ssl import SSLContext
 
 import pytest
@@ -118,13 +119,13 @@ def answering(*answer: bytes, close: bool = False) -> Script:
 
 
 @asynccontextmanager
-async def a_client(**lookups: list[str]) -> AsyncIterator[HttpClient]:
+async def a_client(ca_file: Path | None = None, /, **lookups: list[str]) -> AsyncIterator[HttpClient]:
     """A client for which the given names (with `_` for `.`) have the given addresses."""
 
     async def lookup(host: str, port: int) -> list[str]:
         return lookups[host.replace(".", "_")]
 
-    client = HttpClient(lookup=lookup)
+    client = HttpClient(lookup=lookup, ca_file=ca_file)
     try:
         async with asyncio.timeout(30):
             yield client

@@ -1,8 +1,10 @@
 """Which connection a request goes over: where it leads, when it is used again, who may end it. Real sockets."""
 
 import asyncio
+import os
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,6 +23,7 @@ from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideErro
 from tests.outside.raw import LOOPBACK, OK, Peer, Place, a_client, answering, body_of, code_of, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
 from tests.outside.raw import way as way
+from tests.server import ROOT
 
 HELLO = OK + b"Content-Length: 5\r\n\r\nhello"
 
@@ -296,16 +299,13 @@ def self_made(folder: Path, name: x509.GeneralName) -> tuple[ssl.SSLContext, Pat
     return context, certificate
 
 
-async def test_tls_checks_the_name_of_the_url_at_the_pinned_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tls_checks_the_name_of_the_url_at_the_pinned_address(tmp_path: Path) -> None:
     server, certificate = self_made(tmp_path, x509.DNSName("safe.example"))
     names: list[str | None] = []
     server.sni_callback = lambda _, name, __: names.append(name)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     policy = AddressPolicy(private=frozenset({"*.example"}))
     there = {"safe_example": ["127.0.0.1"], "other_example": ["127.0.0.1"]}
-    async with speaking(answering(HELLO), server) as place, a_client(**there) as client:
+    async with speaking(answering(HELLO), server) as place, a_client(certificate, **there) as client:
         for _ in range(2):
             request = OutgoingRequest("GET", f"https://safe.example:{place.port}/", policy=policy)
             assert await body_of(client, request) == b"hello"
@@ -314,12 +314,31 @@ async def test_tls_checks_the_name_of_the_url_at_the_pinned_address(
         assert await code_of(client, other) == "OUTSIDE_UNREACHABLE"
 
 
-async def test_tls_with_a_literal_address_checks_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tls_with_a_literal_address_checks_the_address(tmp_path: Path) -> None:
     server, certificate = self_made(tmp_path, x509.IPAddress(ip_address("127.0.0.1")))
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    async with speaking(answering(HELLO), server) as place, a_client() as client:
+    async with speaking(answering(HELLO), server) as place, a_client(certificate) as client:
         request = OutgoingRequest("GET", f"https://127.0.0.1:{place.port}/", policy=LOOPBACK)
         assert await body_of(client, request) == b"hello"
+
+
+_ASK = """
+import asyncio, sys
+from app.outside.http import HttpClient, OutgoingRequest
+from tests.outside.raw import LOOPBACK, body_of
+
+print(asyncio.run(body_of(HttpClient(), OutgoingRequest("GET", sys.argv[1], policy=LOOPBACK))))
+"""
+
+
+async def test_tls_trusts_the_authorities_that_the_environment_of_the_process_names(tmp_path: Path) -> None:
+    server, certificate = self_made(tmp_path, x509.IPAddress(ip_address("127.0.0.1")))
+    async with speaking(answering(HELLO), server) as place, asyncio.timeout(30):
+        asking = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _ASK, f"https://127.0.0.1:{place.port}/",
+            stdout=asyncio.subprocess.PIPE, env={**os.environ, "SSL_CERT_FILE": str(certificate)}, cwd=ROOT,
+        )  # fmt: skip
+        printed, _ = await asking.communicate()
+    assert printed == b"b'hello'\n"
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:

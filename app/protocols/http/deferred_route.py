@@ -2,15 +2,18 @@
 
 At the start only the address and the methods are needed. Its pattern is compiled for the first request whose address
 begins as the route's does; for all others a comparison of text is enough, which is also quicker. What an endpoint takes
-is worked out at its first request, or soon after the start (`build_routes`). What it answers is documentation only
-(routes write their bytes themselves), so it is left to the OpenAPI document.
+is worked out at its first request: that takes a fraction of a millisecond, and for all the routes together, most of
+which a server is never asked for, 4 MB. What it answers is documentation only (routes write their bytes themselves), so
+it is left to the OpenAPI document.
 """
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 from typing import Any, Final
 
+from fastapi._compat import shared
 from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute, Match, compile_path, get_name
+from starlette.routing import Match, compile_path, get_name
 from starlette.types import Scope
 
 from app.protocols.http.late_shapes import with_shapes
@@ -18,10 +21,18 @@ from app.protocols.http.late_shapes import with_shapes
 _OF_PATH: Final = frozenset({"path_regex", "path_format", "param_convertors"})
 
 
-class DeferredRoute(APIRoute):
-    at_first_use = False
-    """Whether it is left alone until its first request: it would import what most servers never need."""
+def _ask_only_if_loaded() -> None:
+    """The framework imports `pydantic.v1` (10 ms, 2 MB) to ask whether a parameter is a model of it. It cannot be one
+    while nobody else has imported that. A version of the framework without this function asks in its own way."""
+    ask: Callable[[Any], bool] | None = getattr(shared, "is_pydantic_v1_model_class", None)
+    if ask is not None:
+        shared.is_pydantic_v1_model_class = lambda cls: "pydantic.v1" in sys.modules and ask(cls)
 
+
+_ask_only_if_loaded()
+
+
+class DeferredRoute(APIRoute):
     def __init__(
         self,
         path: str,
@@ -74,11 +85,3 @@ class DeferredRoute(APIRoute):
 
     def _identity(self) -> dict[str, Any]:
         return {"methods": self.methods, "name": self.name, "operation_id": self.operation_id}
-
-
-def build_routes(routes: Iterable[BaseRoute]) -> None:
-    """In a thread once the server is ready, so that the first request need not wait for it; but for those that are left
-    to their first use."""
-    for route in routes:
-        if isinstance(route, DeferredRoute) and not route.at_first_use:
-            route.build()

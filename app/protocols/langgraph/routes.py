@@ -39,8 +39,6 @@ RealRoutes = Callable[[], dict[tuple[str, str], LangGraphRoute]]
 class LateRoute(LangGraphRoute):
     """An address and its method; the rest is taken from the real route when somebody asks for it."""
 
-    at_first_use = True
-
     def __init__(self, method: str, path: str, real: RealRoutes, *, in_schema: bool) -> None:
         super().__init__(path, _placeholder, methods=[method], tags=[_TAG], include_in_schema=in_schema)
         self._method, self._real = method, real

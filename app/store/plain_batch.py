@@ -6,7 +6,7 @@ changes the answer. Leaves to others: any batch with a condition, a blob, a chan
 looked up, or a command that is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from app.events.ports import Answer, Appended, Command
 from app.store.decide import ThreadHead, place
@@ -20,14 +20,15 @@ from app.views.run import ACTIVE
 def plain_heads(
     commands: Sequence[Command], hot: Mapping[tuple[str, str], ThreadHead], disturbed: int | None
 ) -> dict[tuple[str, str], ThreadHead] | None:
-    """The heads of such a batch; None for any other one. They are as they were when nobody else had written since."""
-    if disturbed is None:
-        return None
+    """The heads of such a batch; None for any other one. They are as they were when nobody else had written since
+    `disturbed`; without that number they may not be, which the database says when the batch is written."""
     heads: dict[tuple[str, str], ThreadHead] = {}
     for command in commands:
         place = (command.tenant, command.thread_id)
         head = hot.get(place)
-        if command.conditions or head is None or head.seen < disturbed or head.key is None:
+        if command.conditions or not command.drafts or head is None or head.key is None:
+            return None
+        if disturbed is not None and head.seen < disturbed:
             return None
         runs, fence = head.records.runs, command.fence
         if head.purged or head.records.thread.deleted_at is not None:
@@ -55,6 +56,7 @@ async def append_plain(
     accepted: list[Accepted] = []
     events: list[Row] = []
     deltas: list[Row] = []
+    before = _before(heads.values()) if tx.turn is None else ()
     for command in commands:
         head = heads[command.tenant, command.thread_id]
         drafts = command.drafts
@@ -78,5 +80,11 @@ async def append_plain(
             moved.append((head.tenant, run_id, run.last_seq, run.run_seq))
         head.touched_runs.clear()
         head.moved = False
-    await tx.append(events, deltas, threads, moved)
+    await tx.append(events, deltas, threads, moved, before)
     return answers, accepted
+
+
+def _before(heads: Iterable[ThreadHead]) -> list[Row]:
+    """What must still be stored when the batch is written. The hash stands for everything that was looked at: epochs,
+    states and deletions are folded from the events that it seals."""
+    return [(head.records.thread.last_seq, fromhex(head.records.thread.head_hash)) for head in heads]

@@ -13,6 +13,7 @@ import asyncpg
 from app.events.ports import StorageBroken, StorageCorrupt, StorageDown, StorageFailed, StorageFull, StoreError
 from app.store.engine import (
     ANSWER_SECONDS,
+    BEFORE_MOVE,
     DELTA_COLUMNS,
     EVENT_COLUMNS,
     MOVED_RUN,
@@ -48,6 +49,8 @@ _TYPES: Final = {
     "last_seq": "bigint",
     "head_hash": "bytea",
     "updated_at": "bigint",
+    "seq_before": "bigint",
+    "hash_before": "bytea",
     "back": "integer",
     "uuid": "bytea",
     "run_shift": "bigint",
@@ -90,6 +93,35 @@ def _append(present: tuple[bool, ...]) -> str:
     *parts, last = statements
     named = ", ".join(f"part{n} AS ({part})" for n, part in enumerate(parts))
     return f"WITH {named} {last}" if parts else last
+
+
+_MOVED_IF_UNCHANGED: Final = (
+    # A row that another server has locked is skipped: whoever waits for nobody is part of no deadlock. A row that
+    # another server changed has another hash. Either is one thread less than were to be moved.
+    "UPDATE threads t SET last_seq = f.last_seq, head_hash = f.head_hash, updated_at = f.updated_at FROM "
+    "(SELECT o.ctid AS place, v.last_seq, v.head_hash, v.updated_at FROM threads o JOIN {rows} "
+    "ON o.key = v.key AND o.last_seq = v.seq_before AND o.head_hash = v.hash_before "
+    "FOR NO KEY UPDATE OF o SKIP LOCKED) AS f WHERE t.ctid = f.place RETURNING 1"
+)
+
+
+@lru_cache
+def _append_if_unchanged(events: bool, deltas: bool) -> str:
+    """As `_append`, of threads that were not locked before. Returns how many threads and runs it moved: if that is not
+    all of them, nothing of it may be committed."""
+    guarded = (*MOVED_THREAD, *BEFORE_MOVE)
+    named = [
+        f"moved_threads AS ({_MOVED_IF_UNCHANGED.format(rows=_unnest(guarded, 1))})",
+        f"moved_runs AS ({_APPENDED[3][1].format(rows=_unnest(MOVED_RUN, len(guarded) + 1))} RETURNING 1)",
+    ]
+    first = len(guarded) + len(MOVED_RUN) + 1
+    for there, (columns, statement) in zip((events, deltas), _APPENDED, strict=False):
+        if there:
+            # An event of a thread that was not moved would wait for the thread's row, or miss it.
+            all_moved = "(SELECT count(*) FROM moved_threads) = cardinality($1)"
+            named.append(f"part{first} AS ({statement.format(rows=_unnest(columns, first))} WHERE {all_moved})")
+            first += len(columns)
+    return f"WITH {', '.join(named)} SELECT (SELECT count(*) FROM moved_threads), (SELECT count(*) FROM moved_runs)"
 
 
 _LOST: Final = (
@@ -154,10 +186,28 @@ class _PostgresTx:
         deltas: Sequence[Row] = (),
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
+        before: Sequence[Row] = (),
     ) -> None:
+        if before:
+            await self._append_if_unchanged(events, deltas, threads, runs, before)
+            return
         parts = (events, deltas, threads, runs)
         columns = [column for rows in parts if rows for column in _columns(rows)]
         await self._connection.execute(_append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
+
+    async def _append_if_unchanged(
+        self,
+        events: Sequence[Row],
+        deltas: Sequence[Row],
+        threads: Sequence[Row],
+        runs: Sequence[Row],
+        before: Sequence[Row],
+    ) -> None:
+        parts = (threads, before, runs, events, deltas)
+        columns = [column for rows in parts if rows for column in _columns(rows)]
+        moved = await self._connection.fetchrow(_append_if_unchanged(bool(events), bool(deltas)), *columns)
+        if moved is None or tuple(moved) != (len(threads), len(runs)):
+            raise Conflict
 
 
 class _StatementTx(_PostgresTx):

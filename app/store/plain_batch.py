@@ -1,6 +1,9 @@
 """The batch that a streamed answer writes again and again: events that move counters and nothing else.
 
-Everything that it looks at is in memory, and everything that it writes goes into four tables. Nothing in it can be
+Everything that it looks at is in memory, and everything that it writes goes into four tables. Where other servers write
+too, the statement that writes it compares each thread's hash with the one in memory, and the batch goes the long way if
+one of them differs. That is enough because all that is looked at here (epochs, states, deletions) is folded from the
+events that the hash seals, and changes in no other way (tests/store/test_unlocked_batches.py). Nothing in it can be
 refused: what `decide` asks of a command without conditions is asked of all of them first, and no event of the batch
 changes the answer. Leaves to others: any batch with a condition, a blob, a change of a record, a thread that has to be
 looked up, or a command that is refused.

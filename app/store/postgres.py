@@ -5,7 +5,7 @@ Leaves to others: what is written (the log) and the schema (migrate).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -13,11 +13,6 @@ import asyncpg
 from app.events.ports import StorageBroken, StorageCorrupt, StorageDown, StorageFailed, StorageFull, StoreError
 from app.store.engine import (
     ANSWER_SECONDS,
-    BEFORE_MOVE,
-    DELTA_COLUMNS,
-    EVENT_COLUMNS,
-    MOVED_RUN,
-    MOVED_THREAD,
     CommitUnknown,
     Conflict,
     Locked,
@@ -25,6 +20,7 @@ from app.store.engine import (
     Sql,
     Tx,
 )
+from app.store.postgres_append import append, append_if_unchanged, arrays, packed
 from app.store.postgres_session import LentSession, OwnSession, Session
 
 T = TypeVar("T")
@@ -36,93 +32,6 @@ _PING: Final = (
     "LOCK TABLE threads, events, deltas, runs, leases, interrupts, transcript_entries, artifacts, idempotency_keys "
     "IN ROW EXCLUSIVE MODE; ROLLBACK"
 )
-
-_TYPES: Final = {
-    "thread_key": "bigint",
-    "seq": "bigint",
-    "run_seq": "bigint",
-    "at": "bigint",
-    "payload": "bytea",
-    "prev_hash": "bytea",
-    "hash": "bytea",
-    "key": "bigint",
-    "last_seq": "bigint",
-    "head_hash": "bytea",
-    "updated_at": "bigint",
-    "seq_before": "bigint",
-    "hash_before": "bytea",
-    "back": "integer",
-    "uuid": "bytea",
-    "run_shift": "bigint",
-    "at_shift": "bigint",
-    "text": "bytea",
-}
-
-
-def _unnest(columns: Sequence[str], first: int) -> str:
-    """A table of parameters, one array per column: a whole batch in one statement."""
-    arrays = ", ".join(f"${n}::{_TYPES.get(name, 'text')}[]" for n, name in enumerate(columns, first))
-    return f"unnest({arrays}) AS v({', '.join(columns)})"
-
-
-_APPENDED: Final = (
-    (EVENT_COLUMNS, f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) SELECT * FROM {{rows}}"),
-    (DELTA_COLUMNS, f"INSERT INTO deltas ({', '.join(DELTA_COLUMNS)}) SELECT * FROM {{rows}}"),
-    (
-        MOVED_THREAD,
-        "UPDATE threads t SET last_seq = v.last_seq, head_hash = v.head_hash, updated_at = v.updated_at FROM {rows} "
-        "WHERE t.key = v.key",
-    ),
-    (
-        MOVED_RUN,
-        "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} "
-        "WHERE r.tenant = v.tenant AND r.id = v.id",
-    ),
-)
-
-
-@lru_cache
-def _append(present: tuple[bool, ...]) -> str:
-    """One round trip instead of up to four: a batch pays for each of them with the rows of its threads locked."""
-    statements: list[str] = []
-    first = 1
-    for there, (columns, statement) in zip(present, _APPENDED, strict=True):
-        if there:
-            statements.append(statement.format(rows=_unnest(columns, first)))
-            first += len(columns)
-    *parts, last = statements
-    named = ", ".join(f"part{n} AS ({part})" for n, part in enumerate(parts))
-    return f"WITH {named} {last}" if parts else last
-
-
-_MOVED_IF_UNCHANGED: Final = (
-    # A row that another server has locked is skipped: whoever waits for nobody is part of no deadlock. A row that
-    # another server changed has another hash. Either is one thread less than were to be moved.
-    "UPDATE threads t SET last_seq = f.last_seq, head_hash = f.head_hash, updated_at = f.updated_at FROM "
-    "(SELECT o.ctid AS place, v.last_seq, v.head_hash, v.updated_at FROM threads o JOIN {rows} "
-    "ON o.key = v.key AND o.last_seq = v.seq_before AND o.head_hash = v.hash_before "
-    "FOR NO KEY UPDATE OF o SKIP LOCKED) AS f WHERE t.ctid = f.place RETURNING 1"
-)
-
-
-@lru_cache
-def _append_if_unchanged(events: bool, deltas: bool) -> str:
-    """As `_append`, of threads that were not locked before. Returns how many threads and runs it moved: if that is not
-    all of them, nothing of it may be committed."""
-    guarded = (*MOVED_THREAD, *BEFORE_MOVE)
-    named = [
-        f"moved_threads AS ({_MOVED_IF_UNCHANGED.format(rows=_unnest(guarded, 1))})",
-        f"moved_runs AS ({_APPENDED[3][1].format(rows=_unnest(MOVED_RUN, len(guarded) + 1))} RETURNING 1)",
-    ]
-    first = len(guarded) + len(MOVED_RUN) + 1
-    for there, (columns, statement) in zip((events, deltas), _APPENDED, strict=False):
-        if there:
-            # An event of a thread that was not moved would wait for the thread's row, or miss it.
-            all_moved = "(SELECT count(*) FROM moved_threads) = cardinality($1)"
-            named.append(f"part{first} AS ({statement.format(rows=_unnest(columns, first))} WHERE {all_moved})")
-            first += len(columns)
-    return f"WITH {', '.join(named)} SELECT (SELECT count(*) FROM moved_threads), (SELECT count(*) FROM moved_runs)"
-
 
 _LOST: Final = (
     OSError,
@@ -169,7 +78,7 @@ class _PostgresTx:
             # A single row needs no implicit transaction around it, which executemany would add.
             await self._connection.execute(sql.postgres, *rows[0])
         elif sql.postgres_bulk is not None:
-            await self._connection.execute(sql.postgres_bulk, *_columns(rows))
+            await self._connection.execute(sql.postgres_bulk, *arrays(rows))
         else:
             await self._connection.executemany(sql.postgres, rows)
 
@@ -177,7 +86,7 @@ class _PostgresTx:
         if len(rows) == 1:
             return await self.rows(sql, *rows[0])
         assert sql.postgres_bulk is not None
-        found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *_columns(rows))
+        found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *arrays(rows))
         return found
 
     async def append(
@@ -189,25 +98,16 @@ class _PostgresTx:
         before: Sequence[Row] = (),
     ) -> None:
         if before:
-            await self._append_if_unchanged(events, deltas, threads, runs, before)
+            params = packed(threads, before, runs, events, deltas)
+            if params is None:
+                raise Conflict  # then it is written with its threads locked
+            moved = await self._connection.fetchrow(append_if_unchanged(bool(events), bool(deltas)), *params)
+            if moved is None or tuple(moved) != (len(threads), len(runs)):
+                raise Conflict
             return
         parts = (events, deltas, threads, runs)
-        columns = [column for rows in parts if rows for column in _columns(rows)]
-        await self._connection.execute(_append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
-
-    async def _append_if_unchanged(
-        self,
-        events: Sequence[Row],
-        deltas: Sequence[Row],
-        threads: Sequence[Row],
-        runs: Sequence[Row],
-        before: Sequence[Row],
-    ) -> None:
-        parts = (threads, before, runs, events, deltas)
-        columns = [column for rows in parts if rows for column in _columns(rows)]
-        moved = await self._connection.fetchrow(_append_if_unchanged(bool(events), bool(deltas)), *columns)
-        if moved is None or tuple(moved) != (len(threads), len(runs)):
-            raise Conflict
+        columns = [column for rows in parts if rows for column in arrays(rows)]
+        await self._connection.execute(append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
 
 
 class _StatementTx(_PostgresTx):
@@ -238,10 +138,6 @@ class _StatementTx(_PostgresTx):
 
 async def _as_it_is(_connection: Any) -> None:
     """Readers leave nothing behind in their session, so nothing is reset: that would be a round trip for each read."""
-
-
-def _columns(rows: Sequence[Row]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 class PostgresDatabase:

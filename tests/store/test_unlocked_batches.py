@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import random
+import re
 import zlib
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,18 @@ from app.events.envelope import Event
 from app.events.ports import Answer, Appended, ClaimRun, DropDeltas, Refused, StorageDown
 from app.events.recorder import Scope
 from app.store import log as log_module
-from app.store import plain_batch
-from app.store.engine import Conflict, Database, Sql, Tx
+from app.store import plain_batch, postgres_append
+from app.store.engine import (
+    BEFORE_MOVE,
+    DELTA_COLUMNS,
+    EVENT_COLUMNS,
+    MOVED_RUN,
+    MOVED_THREAD,
+    Conflict,
+    Database,
+    Sql,
+    Tx,
+)
 from app.wiring.store import Store, open_store
 from tests.databases import create_database
 from tests.faults.load import Producer
@@ -319,6 +332,92 @@ async def test_a_connection_that_ends_within_the_transaction_leaves_nothing_and_
             await asyncio.sleep(0.01)
     assert isinstance(answer, Appended) and answer.events[0].seq == len(before) + 1
     await assert_tables_equal_replay(first)
+
+
+async def test_a_value_that_cannot_be_packed_goes_the_long_way(replicas: tuple[Store, Store], short: list[str]) -> None:
+    first, _ = replicas
+    scope = await _streaming(first, short)
+    odd = Scope(scope.tenant, scope.thread_id, scope.run_id, "backend:\x1f", scope.fence)
+    for n in range(2):
+        answer = await first.recorder.record(odd, StepCompleted(step="s", key=f"s:{n}"))
+        assert isinstance(answer, Appended)
+    assert short == ["conflict", "conflict"]
+    assert [event.actor for event in (await _events(first, scope))[-2:]] == ["backend:\x1f"] * 2
+    await assert_tables_equal_replay(first)
+
+
+_TEXTS = ["", "a", "NULL", "None", "{}", '"', "'", "\\", ",", "é😀", "\n", " "]
+_BYTES = [b"", b"\0", b"\\x00", b"\xff" * 300, b"NULL", "é".encode()]
+
+
+@pytest.mark.parametrize("count", [1, 2, 50])
+async def test_packed_rows_come_out_as_they_went_in(postgres_server: PostgresServer, count: int) -> None:
+    chosen = random.Random(count)
+
+    def value(name: str) -> object:
+        kind = postgres_append._TYPES.get(name, "text")
+        if kind == "text":
+            return chosen.choice([None, *_TEXTS]) if name == "parent_id" else chosen.choice(_TEXTS) + "."
+        if kind == "bytea":
+            size = postgres_append._SIZES.get(name)
+            return chosen.choice(_BYTES) if size is None else chosen.randbytes(size)
+        largest = 2**31 - 1 if kind == "integer" else 2**63 - 1
+        return chosen.choice([0, 1, -1, largest, -largest, *([None] if name.endswith("_shift") else [])])
+
+    def rows(columns: Sequence[str]) -> list[tuple[object, ...]]:
+        return [tuple(value(name) for name in columns) for _ in range(count)]
+
+    threads, before, runs = rows(MOVED_THREAD), rows(BEFORE_MOVE), rows(MOVED_RUN)
+    events, deltas = rows(EVENT_COLUMNS), rows(DELTA_COLUMNS)
+    params = postgres_append.packed(threads, before, runs, events, deltas)
+    assert params is not None
+    tables = [
+        ((*MOVED_THREAD, *BEFORE_MOVE), [(*one, *was) for one, was in zip(threads, before, strict=True)]),
+        (MOVED_RUN, runs),
+        (EVENT_COLUMNS, events),
+        (DELTA_COLUMNS, deltas),
+    ]
+    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    try:
+        for columns, expected in tables:
+            table, after = postgres_append._unpacked(columns, 1)
+            mine, params = params[: after - 1], params[after - 1 :]
+            found = await connection.fetch(f"SELECT {', '.join(f'v.{name}' for name in columns)} FROM {table}", *mine)
+            assert [tuple(row) for row in found] == expected
+    finally:
+        await connection.close()
+    assert params == []
+
+
+def test_nothing_else_changes_what_a_plain_batch_looks_at() -> None:
+    """Each of these was looked at: it moves the hash of its thread in the same transaction, or what it changes does not
+    matter to a plain batch. Whoever adds one shows the same, or compares what it changes in `postgres_append`."""
+    changing = re.compile(r"\b(UPDATE(?: OR FAIL)?|DELETE FROM|INSERT INTO) (threads|runs)\b")
+    found = Counter(
+        (path.name, statement, table)
+        for folder in ("app", "migrations")
+        for path in sorted(Path(folder).rglob("*.py"))
+        for statement, table in changing.findall(path.read_text())
+    )
+    assert found == {
+        # The fold: with the thread's row locked, its `last_seq` and hash move with whatever an event changed.
+        ("materialize.py", "INSERT INTO", "threads"): 2,
+        ("materialize.py", "UPDATE", "threads"): 2,
+        ("materialize.py", "UPDATE OR FAIL", "threads"): 1,
+        ("materialize.py", "INSERT INTO", "runs"): 2,
+        # Counters only, with the hash.
+        ("postgres_append.py", "UPDATE", "threads"): 2,
+        ("postgres_append.py", "UPDATE", "runs"): 1,
+        ("sqlite.py", "UPDATE", "threads"): 1,
+        ("sqlite.py", "UPDATE OR FAIL", "threads"): 1,
+        ("sqlite.py", "UPDATE", "runs"): 1,
+        ("sqlite.py", "UPDATE OR FAIL", "runs"): 1,
+        # Of threads whose deletion is in their log, and moved the hash then.
+        ("retention.py", "DELETE FROM", "threads"): 1,
+        ("retention.py", "DELETE FROM", "runs"): 1,
+        # Only how far it was swept, which decides over no append.
+        ("compaction.py", "UPDATE", "threads"): 1,
+    }
 
 
 async def _change(settings: Settings, sql: str, *params: object) -> None:

@@ -334,6 +334,17 @@ async def test_a_connection_that_ends_within_the_transaction_leaves_nothing_and_
     await assert_tables_equal_replay(first)
 
 
+async def test_over_connections_of_a_pooler_a_batch_is_decided_and_guarded_in_the_same_way(
+    shared: Settings, short: list[str]
+) -> None:
+    pooled = shared.model_copy(update={"database_direct_url": shared.database_url})
+    async with open_store(pooled) as first, open_store(pooled) as second:
+        scope = await _streaming(first, short)
+        await _elsewhere(second, scope, request.RequestCancelled(by="user:x"))
+        await _assert_refused(first, scope, short, "RUN_TERMINAL")
+        await assert_tables_equal_replay(first)
+
+
 async def test_a_value_that_cannot_be_packed_goes_the_long_way(replicas: tuple[Store, Store], short: list[str]) -> None:
     first, _ = replicas
     scope = await _streaming(first, short)

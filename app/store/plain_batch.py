@@ -10,6 +10,7 @@ looked up, or a command that is refused.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from app.events.ports import Answer, Appended, Command
 from app.store.decide import ThreadHead, place
@@ -18,6 +19,31 @@ from app.store.event_rows import add_rows
 from app.store.materialize import Accepted, fromhex
 from app.views.records import FOLDED
 from app.views.run import ACTIVE
+
+MAX_LOCKED: Final = 64
+"""Batches in a row that are not decided from memory."""
+
+
+class MemoryTrust:
+    """Whether it is worth while to decide from memory. Where others write to the same threads all the time it is not:
+    a batch that fails for it has lost what it had in memory of all its threads, and reads it again."""
+
+    def __init__(self) -> None:
+        self._penalty = 0
+        self._left = 0
+
+    def allows(self) -> bool:
+        if self._left:
+            self._left -= 1
+            return False
+        return True
+
+    def kept(self) -> None:
+        self._penalty = max(0, self._penalty - 1)
+
+    def broken(self) -> None:
+        """The next ones lock their threads, twice as many each time."""
+        self._left = self._penalty = min(MAX_LOCKED, max(1, self._penalty * 2))
 
 
 def plain_heads(

@@ -35,6 +35,7 @@ from app.store.engine import (
     Sql,
     Tx,
 )
+from app.store.plain_batch import MAX_LOCKED, MemoryTrust
 from app.wiring.store import Store, open_store
 from tests.databases import create_database
 from tests.faults.load import Producer
@@ -352,9 +353,25 @@ async def test_a_value_that_cannot_be_packed_goes_the_long_way(replicas: tuple[S
     for n in range(2):
         answer = await first.recorder.record(odd, StepCompleted(step="s", key=f"s:{n}"))
         assert isinstance(answer, Appended)
-    assert short == ["conflict", "conflict"]
+    assert short == ["conflict"], "the second locks its thread at once"
     assert [event.actor for event in (await _events(first, scope))[-2:]] == ["backend:\x1f"] * 2
     await assert_tables_equal_replay(first)
+
+
+def test_who_is_disturbed_all_the_time_stops_deciding_from_memory_and_who_is_not_begins_again() -> None:
+    trust = MemoryTrust()
+    locked = []
+    for _ in range(9):
+        trust.broken()
+        locked.append(0)
+        while not trust.allows():
+            locked[-1] += 1
+    assert locked == [1, 2, 4, 8, 16, 32, MAX_LOCKED, MAX_LOCKED, MAX_LOCKED]
+    for _ in range(MAX_LOCKED):
+        assert trust.allows()
+        trust.kept()
+    trust.broken()
+    assert [trust.allows(), trust.allows()] == [False, True]
 
 
 _TEXTS = ["", "a", "NULL", "None", "{}", '"', "'", "\\", ",", "é😀", "\n", " "]

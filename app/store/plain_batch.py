@@ -20,8 +20,10 @@ from app.store.materialize import Accepted, fromhex
 from app.views.records import FOLDED
 from app.views.run import ACTIVE
 
-MAX_LOCKED: Final = 64
-"""Batches in a row that are not decided from memory."""
+MAX_LOCKED: Final = 256
+"""Batches in a row that are not decided from memory: under a second of a busy server."""
+WORTH_WHILE: Final = 32
+"""Batches from memory that save about what one that fails costs."""
 
 
 class MemoryTrust:
@@ -29,8 +31,8 @@ class MemoryTrust:
     a batch that fails for it has lost what it had in memory of all its threads, and reads it again."""
 
     def __init__(self) -> None:
-        self._penalty = 0
-        self._left = 0
+        self._kept = WORTH_WHILE
+        self._penalty = self._left = 0
 
     def allows(self) -> bool:
         if self._left:
@@ -39,11 +41,12 @@ class MemoryTrust:
         return True
 
     def kept(self) -> None:
-        self._penalty = max(0, self._penalty - 1)
+        self._kept += 1
 
     def broken(self) -> None:
-        """The next ones lock their threads, twice as many each time."""
-        self._left = self._penalty = min(MAX_LOCKED, max(1, self._penalty * 2))
+        """The next one locks its threads; four times as many each time that it was not worth while."""
+        self._penalty = 1 if self._kept >= WORTH_WHILE else min(MAX_LOCKED, self._penalty * 4)
+        self._left, self._kept = self._penalty, 0
 
 
 def plain_heads(

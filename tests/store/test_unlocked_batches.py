@@ -35,7 +35,7 @@ from app.store.engine import (
     Sql,
     Tx,
 )
-from app.store.plain_batch import MAX_LOCKED, MemoryTrust
+from app.store.plain_batch import MAX_LOCKED, WORTH_WHILE, MemoryTrust
 from app.wiring.store import Store, open_store
 from tests.databases import create_database
 from tests.faults.load import Producer
@@ -361,13 +361,13 @@ async def test_a_value_that_cannot_be_packed_goes_the_long_way(replicas: tuple[S
 def test_who_is_disturbed_all_the_time_stops_deciding_from_memory_and_who_is_not_begins_again() -> None:
     trust = MemoryTrust()
     locked = []
-    for _ in range(9):
+    for _ in range(6):
         trust.broken()
         locked.append(0)
         while not trust.allows():
             locked[-1] += 1
-    assert locked == [1, 2, 4, 8, 16, 32, MAX_LOCKED, MAX_LOCKED, MAX_LOCKED]
-    for _ in range(MAX_LOCKED):
+    assert locked == [1, 4, 16, 64, MAX_LOCKED, MAX_LOCKED]
+    for _ in range(WORTH_WHILE):
         assert trust.allows()
         trust.kept()
     trust.broken()

@@ -22,8 +22,8 @@ from app.views.run import ACTIVE
 
 MAX_LOCKED: Final = 256
 """Batches in a row that are not decided from memory: under a second of a busy server."""
-WORTH_WHILE: Final = 32
-"""Batches from memory that save about what one that fails costs."""
+WORTH_WHILE: Final = 64
+"""Batches from memory that save more than one that fails costs: of 100 threads, some five batches."""
 
 
 class MemoryTrust:

@@ -19,7 +19,7 @@ from typing import Any
 import asyncpg
 
 from app.core.settings import Settings
-from app.store import postgres, postgres_session, reader, retention
+from app.store import postgres_append, postgres_session, reader, retention
 from app.store.engine import Sql
 from app.store.migrate import migrate
 from app.store.partitions import TABLES, conversion
@@ -107,7 +107,7 @@ async def measured(connection: "asyncpg.Connection[Any]", events: int) -> dict[s
     for table in TABLES:
         rows, index = await connection.fetchrow(_SIZES.format(table=table)) or (0, 0)
         result |= {f"{table}_mb": float(rows) / 1e6, f"{table}_index_mb": float(index) / 1e6}
-    statement = postgres._append((True, False, True, False))
+    statement = postgres_append.append((True, False, True, False))
 
     async def append(number: int) -> None:
         """As the log's writer: a batch of events of many threads, and their counters."""

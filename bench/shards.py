@@ -21,7 +21,7 @@ from pathlib import Path
 
 import asyncpg
 
-from app.store import postgres
+from app.store import postgres_append
 from bench.postgres_size import prepared
 from tests.postgres import running_postgres
 
@@ -132,7 +132,7 @@ async def measured(threads: int = 2000) -> tuple[float, float]:
 
 
 async def _batches(connection: "asyncpg.Connection[object]", parent: int, size: int, threads: int) -> float:
-    statement, rounds = postgres._append((True, False, True, False)), 100
+    statement, rounds = postgres_append.append((True, False, True, False)), 100
     await connection.execute(statement, *_columns([1], 999_999 + random.randrange(10**9)))
     before = _cpu_ms(parent)
     for number in range(rounds):

@@ -129,11 +129,13 @@ class Tx(Protocol):
         deltas: Sequence[Row] = (),
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
+        before: Sequence[Row] = (),
     ) -> None:
         """The hot statement: events, and the threads and runs of which only the counters moved.
 
         Each dialect has its fastest way. Rows in the order of `EVENT_COLUMNS`, `DELTA_COLUMNS`, `MOVED_THREAD` and
-        `MOVED_RUN`.
+        `MOVED_RUN`. `before` has a row of `BEFORE_MOVE` for each of the threads: what the writer believes to be stored,
+        where it has not locked them. Raises `Conflict` if it is not so; where nobody else writes it always is.
         """
         ...
 
@@ -214,4 +216,5 @@ EVENT_COLUMNS: Final = (
 )
 DELTA_COLUMNS: Final = ("thread_key", "seq", "back", "uuid", "run_shift", "at_shift", "text", "hash")
 MOVED_THREAD: Final = ("key", "last_seq", "head_hash", "updated_at")
+BEFORE_MOVE: Final = ("seq_before", "hash_before")
 MOVED_RUN: Final = ("tenant", "id", "last_seq", "run_seq")

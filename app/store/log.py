@@ -28,7 +28,7 @@ from app.store.event_rows import DELTA
 from app.store.heads import Needs, load_heads, load_keys, load_records
 from app.store.outbox import PUT_UNREAD, OutboxTable
 from app.store.parked import AGAIN_SECONDS, ParkedCommands, locked_threads
-from app.store.plain_batch import append_plain, plain_heads
+from app.store.plain_batch import MemoryTrust, append_plain, plain_heads
 from app.store.project_lines import load_turns
 from app.store.waiting import WaitingCommand, merge
 
@@ -81,6 +81,7 @@ class Log:
         self._room.set()
         self._parked = ParkedCommands[WaitingCommand]()
         self._hot = RecentDict[tuple[str, str], ThreadHead](hot_threads)
+        self._trust = MemoryTrust()
         self._accepted = 0
         self._turn = 0
         self._after_others = 0
@@ -300,8 +301,8 @@ class Log:
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         disturbed = self._disturbed(tx.turn)
         heads = plain_heads(commands, self._hot, disturbed)
-        if heads is not None:
-            answers = await append_plain(tx, commands, heads)
+        if heads is not None and self._trust.allows():
+            answers = await self._append_from_memory(tx, commands, heads)
             if self._hot.roomy:
                 heads = {}  # they are kept already, and nothing has to go soon
         else:
@@ -313,6 +314,15 @@ class Log:
                 await tx.many(PUT_UNREAD, rows)
                 self._noted = True
         return answers, heads
+
+    async def _append_from_memory(self, tx: Tx, commands: Sequence[Command], heads: Heads) -> list[Answer]:
+        try:
+            appended = await append_plain(tx, commands, heads)
+        except Conflict:
+            self._trust.broken()
+            raise
+        self._trust.kept()
+        return appended
 
     async def _append_any(
         self, tx: Tx, commands: Sequence[Command], disturbed: int | None

@@ -1,12 +1,16 @@
 """The batch that a streamed answer writes again and again: events that move counters and nothing else.
 
-Everything that it looks at is in memory, and everything that it writes goes into four tables. Nothing in it can be
+Everything that it looks at is in memory, and everything that it writes goes into four tables. Where other servers write
+too, the statement that writes it compares each thread's hash with the one in memory, and the batch goes the long way if
+one of them differs. That is enough because all that is looked at here (epochs, states, deletions) is folded from the
+events that the hash seals, and changes in no other way (tests/store/test_unlocked_batches.py). Nothing in it can be
 refused: what `decide` asks of a command without conditions is asked of all of them first, and no event of the batch
 changes the answer. Leaves to others: any batch with a condition, a blob, a change of a record, a thread that has to be
 looked up, or a command that is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from app.events.ports import Answer, Appended, Command
 from app.store.decide import ThreadHead
@@ -16,18 +20,47 @@ from app.store.plain_event import place_plain
 from app.views.records import FOLDED
 from app.views.run import ACTIVE
 
+MAX_LOCKED: Final = 256
+"""Batches in a row that are not decided from memory: under a second of a busy server."""
+WORTH_WHILE: Final = 64
+"""Batches from memory that save more than one that fails costs: of 100 threads, some five batches."""
+
+
+class MemoryTrust:
+    """Whether it is worth while to decide from memory. Where others write to the same threads all the time it is not:
+    a batch that fails for it has lost what it had in memory of all its threads, and reads it again."""
+
+    def __init__(self) -> None:
+        self._kept = WORTH_WHILE
+        self._penalty = self._left = 0
+
+    def allows(self) -> bool:
+        if self._left:
+            self._left -= 1
+            return False
+        return True
+
+    def kept(self) -> None:
+        self._kept += 1
+
+    def broken(self) -> None:
+        """The next one locks its threads; four times as many each time that it was not worth while."""
+        self._penalty = 1 if self._kept >= WORTH_WHILE else min(MAX_LOCKED, self._penalty * 4)
+        self._left, self._kept = self._penalty, 0
+
 
 def plain_heads(
     commands: Sequence[Command], hot: Mapping[tuple[str, str], ThreadHead], disturbed: int | None
 ) -> dict[tuple[str, str], ThreadHead] | None:
-    """The heads of such a batch; None for any other one. They are as they were when nobody else had written since."""
-    if disturbed is None:
-        return None
+    """The heads of such a batch; None for any other one. They are as they were when nobody else had written since
+    `disturbed`; without that number they may not be, which the database says when the batch is written."""
     heads: dict[tuple[str, str], ThreadHead] = {}
     for command in commands:
         place = (command.tenant, command.thread_id)
         head = hot.get(place)
-        if command.conditions or head is None or head.seen < disturbed or head.key is None:
+        if command.conditions or not command.drafts or head is None or head.key is None:
+            return None
+        if disturbed is not None and head.seen < disturbed:
             return None
         runs, fence = head.records.runs, command.fence
         if head.purged or head.records.thread.deleted_at is not None:
@@ -54,6 +87,7 @@ async def append_plain(
     answers: list[Answer] = []
     events: list[Row] = []
     deltas: list[Row] = []
+    before = _before(heads.values()) if tx.turn is None else ()
     for command in commands:
         head = heads[command.tenant, command.thread_id]
         drafts = command.drafts
@@ -78,5 +112,11 @@ async def append_plain(
             run = runs[run_id]
             moved.append((tenant, run_id, run.last_seq, run.run_seq))
         touched.clear()
-    await tx.append(events, deltas, threads, moved)
+    await tx.append(events, deltas, threads, moved, before)
     return answers
+
+
+def _before(heads: Iterable[ThreadHead]) -> list[Row]:
+    """What must still be stored when the batch is written. The hash stands for everything that was looked at: epochs,
+    states and deletions are folded from the events that it seals."""
+    return [(head.records.thread.last_seq, fromhex(head.records.thread.head_hash)) for head in heads]

@@ -5,7 +5,7 @@ Leaves to others: what is written (the log) and the schema (migrate).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -13,10 +13,6 @@ import asyncpg
 from app.events.ports import StorageBroken, StorageCorrupt, StorageDown, StorageFailed, StorageFull, StoreError
 from app.store.engine import (
     ANSWER_SECONDS,
-    DELTA_COLUMNS,
-    EVENT_COLUMNS,
-    MOVED_RUN,
-    MOVED_THREAD,
     CommitUnknown,
     Conflict,
     Locked,
@@ -25,6 +21,7 @@ from app.store.engine import (
     Tx,
 )
 from app.store.patience import Patience
+from app.store.postgres_append import append, append_if_unchanged, arrays, packed
 from app.store.postgres_session import LentSession, OwnSession, Session
 
 T = TypeVar("T")
@@ -36,62 +33,6 @@ _PING: Final = (
     "LOCK TABLE threads, events, deltas, runs, leases, interrupts, transcript_entries, artifacts, idempotency_keys "
     "IN ROW EXCLUSIVE MODE; ROLLBACK"
 )
-
-_TYPES: Final = {
-    "thread_key": "bigint",
-    "seq": "bigint",
-    "run_seq": "bigint",
-    "at": "bigint",
-    "payload": "bytea",
-    "prev_hash": "bytea",
-    "hash": "bytea",
-    "key": "bigint",
-    "last_seq": "bigint",
-    "head_hash": "bytea",
-    "updated_at": "bigint",
-    "back": "integer",
-    "uuid": "bytea",
-    "run_shift": "bigint",
-    "at_shift": "bigint",
-    "text": "bytea",
-}
-
-
-def _unnest(columns: Sequence[str], first: int) -> str:
-    """A table of parameters, one array per column: a whole batch in one statement."""
-    arrays = ", ".join(f"${n}::{_TYPES.get(name, 'text')}[]" for n, name in enumerate(columns, first))
-    return f"unnest({arrays}) AS v({', '.join(columns)})"
-
-
-_APPENDED: Final = (
-    (EVENT_COLUMNS, f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) SELECT * FROM {{rows}}"),
-    (DELTA_COLUMNS, f"INSERT INTO deltas ({', '.join(DELTA_COLUMNS)}) SELECT * FROM {{rows}}"),
-    (
-        MOVED_THREAD,
-        "UPDATE threads t SET last_seq = v.last_seq, head_hash = v.head_hash, updated_at = v.updated_at FROM {rows} "
-        "WHERE t.key = v.key",
-    ),
-    (
-        MOVED_RUN,
-        "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} "
-        "WHERE r.tenant = v.tenant AND r.id = v.id",
-    ),
-)
-
-
-@lru_cache
-def _append(present: tuple[bool, ...]) -> str:
-    """One round trip instead of up to four: a batch pays for each of them with the rows of its threads locked."""
-    statements: list[str] = []
-    first = 1
-    for there, (columns, statement) in zip(present, _APPENDED, strict=True):
-        if there:
-            statements.append(statement.format(rows=_unnest(columns, first)))
-            first += len(columns)
-    *parts, last = statements
-    named = ", ".join(f"part{n} AS ({part})" for n, part in enumerate(parts))
-    return f"WITH {named} {last}" if parts else last
-
 
 _LOST: Final = (
     OSError,
@@ -138,7 +79,7 @@ class _PostgresTx:
             # A single row needs no implicit transaction around it, which executemany would add.
             await self._connection.execute(sql.postgres, *rows[0])
         elif sql.postgres_bulk is not None:
-            await self._connection.execute(sql.postgres_bulk, *_columns(rows))
+            await self._connection.execute(sql.postgres_bulk, *arrays(rows))
         else:
             await self._connection.executemany(sql.postgres, rows)
 
@@ -146,7 +87,7 @@ class _PostgresTx:
         if len(rows) == 1:
             return await self.rows(sql, *rows[0])
         assert sql.postgres_bulk is not None
-        found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *_columns(rows))
+        found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *arrays(rows))
         return found
 
     async def append(
@@ -155,10 +96,19 @@ class _PostgresTx:
         deltas: Sequence[Row] = (),
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
+        before: Sequence[Row] = (),
     ) -> None:
+        if before:
+            params = packed(threads, before, runs, events, deltas)
+            if params is None:
+                raise Conflict  # then it is written with its threads locked
+            moved = await self._connection.fetchrow(append_if_unchanged(bool(events), bool(deltas)), *params)
+            if moved is None or tuple(moved) != (len(threads), len(runs)):
+                raise Conflict
+            return
         parts = (events, deltas, threads, runs)
-        columns = [column for rows in parts if rows for column in _columns(rows)]
-        await self._connection.execute(_append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
+        columns = [column for rows in parts if rows for column in arrays(rows)]
+        await self._connection.execute(append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
 
 
 class _StatementTx(_PostgresTx):
@@ -189,10 +139,6 @@ class _StatementTx(_PostgresTx):
 
 async def _as_it_is(_connection: Any) -> None:
     """Readers leave nothing behind in their session, so nothing is reset: that would be a round trip for each read."""
-
-
-def _columns(rows: Sequence[Row]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 class PostgresDatabase:

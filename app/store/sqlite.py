@@ -164,6 +164,7 @@ class _SqliteTx:
         deltas: Sequence[Row] = (),
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
+        before: Sequence[Row] = (),
     ) -> None:
         if events:
             self._many(_INSERT_EVENTS, events)

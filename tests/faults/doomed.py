@@ -82,9 +82,10 @@ class _Watched:
         deltas: Sequence[Row] = (),
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
+        before: Sequence[Row] = (),
     ) -> None:
         self._look(events, deltas)
-        await self._inner.append(events, deltas, threads, runs)
+        await self._inner.append(events, deltas, threads, runs, before)
 
 
 class _DoomedDatabase(Passing):

@@ -93,7 +93,7 @@ async def measure(database: Database, runs: int) -> dict[str, float]:
     async def purge() -> None:
         (found,) = await database.read(lambda tx: tx.rows(_KEY, TENANT, f"thr_{purged[0]:06}"))
         purged[0] += 1
-        await retention._purge_thread(int(found[0]), 1, asyncio.Event())
+        await retention._purge_threads([int(found[0])], 1, asyncio.Event())
 
     purged = [0]
     asked: dict[str, Callable[[], Awaitable[object]]] = {

@@ -42,7 +42,8 @@ class Conversation:
         self._ctx, self._policy = ctx, ctx.context_policy
         text = ctx.instructions if system is None else system
         self._system: list[JsonObject] = [{"role": "system", "content": text}] if text else []
-        history = [self._short(message) for message in (ctx.history if earlier is None else earlier)]
+        told = ctx.history if earlier is None else earlier
+        history = [self._short(message) for message in told] if told else []
         self._summary = history.pop(0) if history and is_summary(history[0]) else None
         self._earlier = history
         known = ctx.memory if system is None else memory

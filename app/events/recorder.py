@@ -100,8 +100,13 @@ class Recorder:
             drafts = [draft]
             refused = None if draft.checked else self._check_one(scope, draft)
         else:
-            drafts = [entry if isinstance(entry, Draft) else _draft(scope, entry) for entry in entries]
-            refused = self._check_all(scope, drafts)
+            drafts, raw = [], []
+            for entry in entries:
+                draft = entry if isinstance(entry, Draft) else _draft(scope, entry)
+                drafts.append(draft)
+                if not draft.checked:
+                    raw.append(draft)
+            refused = self._check_all(scope, raw) if raw else None
         if refused is not None:
             return refused
         if self.narrator is not None:
@@ -123,20 +128,19 @@ class Recorder:
         return None if failure is None else self._refuse(scope, draft, failure, issues)
 
     def _check_all(self, scope: Scope, drafts: Sequence[Draft]) -> Awaitable[Answer] | None:
-        """As `_check_one` for the events of one command, except those that were prepared before."""
-        raw = [draft for draft in drafts if not draft.checked]  # the others have the time at which they were
-        if len(raw) == 1:
-            return self._check_one(scope, raw[0])
+        """As `_check_one` for the events of one command; those that were prepared before are not among them."""
+        if len(drafts) == 1:
+            return self._check_one(scope, drafts[0])
         now = self._clock.now_ms()
-        for draft in raw:
+        for draft in drafts:
             draft.at = now
             try:
                 draft.encoded = json.canonical(draft.payload)
             except json.JsonError as error:
                 return self._refuse(scope, draft, error.failure, [])
         # All of them in one look: nearly always there is nothing to find.
-        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
-        for draft in raw:
+        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in drafts]))
+        for draft in drafts:
             if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
                 draft.checked = True
                 continue

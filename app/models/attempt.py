@@ -127,8 +127,7 @@ class ModelAttempt:
         failure: Failure | None = _ABANDONED
         timeouts = self._config.timeouts
         try:
-            with Deadline(self._talk.cancelled, timeouts.soonest) as deadline:
-                deadline.bound(timeouts.total_seconds)
+            with Deadline(self._talk.cancelled, timeouts.total_seconds, timeouts.soonest) as deadline:
                 refused = await self._admit()
                 if refused is None:
                     await self._record_requested()

@@ -22,9 +22,11 @@ class Ended(Exception):
 
 
 class Deadline(Ending):
-    def __init__(self, cancelled: CancelSignal | None = None, soonest: float | None = None) -> None:
-        """`soonest` is the least of the seconds that will be given, if that is known: then the first look is at that
-        time, and no timer has to be set again for what is expected later."""
+    def __init__(
+        self, cancelled: CancelSignal | None = None, total: float | None = None, soonest: float | None = None
+    ) -> None:
+        """`total` is as for `bound`. `soonest` is the least of the seconds that will be given, if that is known: then
+        the first look is at that time, and no timer has to be set again for what is expected later."""
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._soonest = soonest
@@ -34,11 +36,15 @@ class Deadline(Ending):
         self._patience = self._total = float("inf")
         self._what = "total"
         self._failure: Failure | None = None
+        if total is not None:
+            now = self._since = self._loop.time()
+            self._total, self._patience = now + total, total
+            self._timer = self._loop.call_at(now + (total if soonest is None else min(total, soonest)), self._look)
 
-    def bound(self, total: float, what: str = "total", seconds: float | None = None) -> None:
-        """From now the scope has this many seconds, whatever happens in it; in it something may be expected sooner."""
+    def bound(self, total: float, what: str, seconds: float) -> None:
+        """From now the scope has this many seconds, whatever happens in it; in it something is expected sooner."""
         self._total = self._loop.time() + total
-        self.expect(what, total if seconds is None else seconds)
+        self.expect(what, seconds)
 
     def expect(self, what: str, seconds: float) -> None:
         """Something (named for the error) must happen within so many seconds, and again after each `beat`."""

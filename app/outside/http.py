@@ -263,7 +263,8 @@ class HttpClient:
         proxy: URL | None,
         deadline: float | None,
     ) -> Reply:
-        loaded, headers, timeout, body = _loaded(), self._headers(request), _timeout(request.deadlines), request.body
+        loaded, headers, body, within = _loaded(), self._headers(request), request.body, request.deadlines
+        timeout = _timeout(within.connect, within.idle)
         directly = proxy is None and not isinstance(body, Segments) and len(body or b"") <= loaded.max_directly
         for _ in range(_MAX_UNASKED):
             try:
@@ -405,11 +406,11 @@ def _through(proxy: URL | None, to: OutgoingRoute, headers: Mapping[str, str]) -
 
 
 @lru_cache(maxsize=64)
-def _timeout(deadlines: Deadlines) -> "aiohttp.ClientTimeout":
+def _timeout(connect: float | None, idle: float | None) -> "aiohttp.ClientTimeout":
     from aiohttp import ClientTimeout
 
     # The total is kept here: it also covers redirects and requests that aiohttp's session knows nothing of.
-    return ClientTimeout(total=None, connect=deadlines.connect, sock_read=deadlines.idle)
+    return ClientTimeout(total=None, connect=connect, sock_read=idle)
 
 
 def _known(error: BaseException, place: str) -> OutsideError | None:

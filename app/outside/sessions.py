@@ -108,7 +108,7 @@ class _Request(aiohttp.ClientRequest):
 
 class _Response(aiohttp.ClientResponse):
     async def start(self, connection: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        protocol = connection.protocol
+        protocol = connection._protocol
         await super().start(connection)
         if not _ends_clearly(self):
             self.close()

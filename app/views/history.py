@@ -155,6 +155,8 @@ class History:
     def messages(self, before: int | None = None) -> list[Message]:
         """In the shape of completion_request_v1's messages, in the order of the runs' ends. With `before`, of the
         runs that were queued before this `seq`: one that was cancelled in the queue may have ended too early."""
+        if not self._sent:
+            return []
         return [sent.message for sent in self._sent if before is None or sent.since < before]
 
     def by_run(self) -> list[tuple[int, list[Message]]]:

@@ -19,9 +19,13 @@ class Origins:
     def __init__(self, hosts: frozenset[str] | None, allowed: frozenset[str]) -> None:
         self._hosts = None if hosts is None else frozenset(host.encode() for host in hosts)
         self._allowed = frozenset(origin.encode() for origin in allowed)
+        self._last_right: bytes | None = None
 
     def wrong_host(self, host: bytes) -> Failure | None:
-        if self._hosts is None or name_of(host) in self._hosts:
+        if self._hosts is None or host == self._last_right:
+            return None
+        if name_of(host) in self._hosts:
+            self._last_right = host
             return None
         return Failure("HOST_REFUSED", "The Host header is not one of this server's names.")
 

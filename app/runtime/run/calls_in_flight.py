@@ -37,10 +37,6 @@ class CallsInFlight:
         """Called by the task that runs the backend."""
         self._main, self._closed = asyncio.current_task(), False
 
-    def call(self) -> "CountedCall":
-        """A call that ends with its caller, such as a model call: `async with calls.call():`."""
-        return CountedCall(self)
-
     async def effect(self, work: Coroutine[Any, Any, T]) -> T:
         """A call that may change something outside: only the runtime ends it early, no upstream does."""
         self._admit(work)
@@ -148,7 +144,8 @@ class CallsInFlight:
 
 
 class CountedCall:
-    """The scope of one call. One within another call is part of that."""
+    """The scope of one call that ends with its caller, such as a model call: `async with CountedCall(calls):`. One
+    within another call is part of that."""
 
     __slots__ = ("_caller", "_calls", "_outside")
 

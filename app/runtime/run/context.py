@@ -42,7 +42,7 @@ from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import Effect, IssueValue
 from app.policy.contract import Point
 from app.policy.hooks import Fired
-from app.runtime.run.calls_in_flight import CallsInFlight
+from app.runtime.run.calls_in_flight import CallsInFlight, CountedCall
 from app.runtime.run.child_request import Branch, ChildRequest
 from app.runtime.run.memo import MALFORMED
 from app.runtime.run.model_calls import ModelCalls
@@ -166,7 +166,8 @@ class RunContext:
     @property
     def offered(self) -> frozenset[str]:
         """The tools that a model is shown."""
-        return frozenset([tool.name for tool in self._tools.offered()])
+        tools = self._tools.offered()
+        return frozenset([tool.name for tool in tools]) if tools else frozenset()
 
     @property
     def tool_definitions(self) -> Mapping[str, ToolSpecView]:
@@ -245,7 +246,7 @@ class RunContext:
     # -- models --------------------------------------------------------------------------------------
 
     async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
-        async with self.calls.call():
+        async with CountedCall(self.calls):
             if self._voice.screen is not None:
                 await self._voice.finish()
             tools, commands = self._tools.offered(options.tools), self._commands
@@ -262,7 +263,7 @@ class RunContext:
             await self._commands.at_key(key)
         else:
             await self._commands.at_number(self._models)
-        return self._commands.messages()
+        return self._commands.messages() if self._commands.said else []
 
     @property
     def context_tokens(self) -> int | None:
@@ -376,13 +377,13 @@ class RunContext:
     async def judge_artifact(self, phase: str, gate: Gate, text: str) -> Mapping[str, Any]:
         """An evaluator's verdict about what a phase delivers, as it is recorded."""
         assert self._judge_artifact is not None, "made for every run"
-        async with self.calls.call():
+        async with CountedCall(self.calls):
             return await self._judge_artifact(phase, gate, text)
 
     # -- interrupts --------------------------------------------------------------------------------------
 
     async def ask(self, title: str, questions: Sequence[JsonObject], key: str | None = None) -> JsonObject:
-        async with self.calls.call():
+        async with CountedCall(self.calls):
             await self._voice.finish()
             found_by = f"key-{content_hash(key)}" if key is not None else content_hash(title, list(questions))
             asked = self._asked.take(found_by)

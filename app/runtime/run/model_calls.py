@@ -495,7 +495,8 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
 
 
 def _answer(response: CompletionResponse) -> ModelAnswer:
-    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in response.tool_calls])
+    made = response.tool_calls
+    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in made]) if made else ()
     message = response.as_message().to_json()
     return ModelAnswer(response.text, calls, message, response.message_id, tuple(message.get("parts", ())))
 

@@ -38,11 +38,12 @@ class RunCommands:
         self._keys = set(log.memo.steps)
         self.taken_up_at = -1
         """How many model calls there were when commands were last taken up."""
-        self._steered: list[JsonObject] = []
+        self.said: list[JsonObject] = []
+        """What was said to the run and not handed out yet."""
 
     def messages(self) -> list[JsonObject]:
-        """What was said to the run and not handed out yet."""
-        messages, self._steered = self._steered, []
+        """Hands out what was said to the run."""
+        messages, self.said = self.said, []
         return messages
 
     async def at_number(self, models: ModelCalls) -> None:
@@ -78,7 +79,7 @@ class RunCommands:
                 return
             await self._log.record(StepCompleted(step="commands", key=self._unused_key(place), result=commands))
         self._log.control.taken |= {command["commandId"] for command in commands}
-        self._steered += steered(commands)
+        self.said += steered(commands)
         for command in commands:
             self._obey(command["command"], command["arguments"])
 

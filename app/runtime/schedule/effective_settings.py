@@ -23,6 +23,7 @@ class EffectiveSettings:
         self._seen: CompiledWorkspace | None = None
         self._queue = QueueLimits()
         self._of_agent: dict[str, int | None] = {}
+        self._per_minute: int | None = None
 
     def queue_limits(self) -> QueueLimits:
         current = self._workspace.current
@@ -51,6 +52,8 @@ class EffectiveSettings:
             waiting_per_tenant=ceilings.max_queued_runs_per_tenant,
             running_per_tenant=_least(given.per_tenant, ceilings.max_concurrent_runs_per_tenant),
         )
+        of_tenant = current.runtime.budgets.tenant.runs_per_minute
+        self._per_minute = _least(of_tenant, ceilings.max_runs_per_minute_per_tenant)
         self._seen, self._of_agent = current, {}
 
     @property
@@ -63,8 +66,10 @@ class EffectiveSettings:
     @property
     def runs_per_minute(self) -> int | None:
         """New runs of one tenant."""
-        given = self._workspace.current.runtime.budgets.tenant.runs_per_minute
-        return _least(given, self._settings.max_runs_per_minute_per_tenant)
+        current = self._workspace.current
+        if current is not self._seen:
+            self._look_at(current)
+        return self._per_minute
 
     @property
     def deleted_days(self) -> int:

@@ -6,7 +6,7 @@ from app.backends.workflow_contract import Visit, Waiting
 from app.core.ids import Kind, new_id
 from app.core.json import JsonObject
 from app.events.catalog.interrupt import InterruptRaised
-from app.runtime.run.calls_in_flight import CallsInFlight
+from app.runtime.run.calls_in_flight import CallsInFlight, CountedCall
 from app.runtime.run.run_log import RunLog
 from app.runtime.workflows.node_runner import key_of
 
@@ -19,7 +19,7 @@ class NodeQuestions:
         """The interrupt once it has `answer` or `expired`; until then this raises `Waiting`."""
         asked = self.asked(visit)
         if asked is None:
-            async with self._calls.call():
+            async with CountedCall(self._calls):
                 waiting = await self._raise(visit, key_of(visit), kind, title, seconds, more)
             raise waiting
         if "answer" not in asked and not asked.get("expired"):

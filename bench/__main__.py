@@ -66,7 +66,7 @@ GOALS: dict[str, tuple[str, float]] = {
     "edge lagMs.together.ours.p99": ("<=", 30.0),
     "edge lagMs.apart.ours.p99": ("<=", 15.0),
     "edge fanout.own.frames_per_second": (">=", 100_000.0),
-    "resident residentMb": ("<", 120.0),
+    "resident residentMb": ("<", 140.0),
     "overload fourTimes.firstTokenLaterMs.p95": ("<", 1200.0),
     "overload fourTimes.moreMb": ("<", 64.0),
 }

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from app.outside.sessions import Lookup, UploadBody
 
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_UNPACKED: Final = 256 * 1024
+"""What is handed out of a compressed body at once, about as much as one read brings of any other: a few kilobytes may
+hold megabytes, and the event loop would wait for whoever reads them."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # What may follow a redirect to another origin; everything else might carry a credential.
 _SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
@@ -95,6 +98,7 @@ class Reply:
         "_ready",
         "_response",
         "_route",
+        "_unpacked",
         "headers",
         "status",
     )
@@ -109,6 +113,8 @@ class Reply:
         self.status: Final = response.status
         self.headers: Final[Mapping[str, str]] = response.headers
         self._inflater = self._unpacking() if "Content-Encoding" in response.headers else None
+        self._unpacked = memoryview(b"")
+        """The rest of a part that was too large to be handed out at once."""
 
     @property
     def content_type(self) -> str:
@@ -121,18 +127,22 @@ class Reply:
     @property
     def ended(self) -> bool:
         """Whether all of the body was read, as far as is known without waiting."""
-        return not self._ready and self._content.exception() is None and self._content.at_eof()
+        if self._ready or self._unpacked:
+            return False
+        return self._content.exception() is None and self._content.at_eof()
 
     @property
     def arrived(self) -> bool:
         """Whether something of the body can be read without waiting."""
         if not self._ready and self._content.exception() is None:
             self._ready = self._content.read_nowait()
-        return bool(self._ready)
+        return bool(self._ready or self._unpacked)
 
     async def some(self) -> bytes:
         """Whatever has arrived, at least one byte; empty at the end of the body. Who is cancelled here hangs up."""
         while True:
+            if self._unpacked:
+                return await self._next_part()
             if self._ready:
                 data, self._ready = self._ready, b""
             else:
@@ -146,14 +156,26 @@ class Reply:
                     self.close()
                     raise _known(error, self._route.place) or error from None
             if self._inflater is not None:
-                packed, data = data, self._unpacked(self._inflater, data)
+                packed, data = data, self._unpack(self._inflater, data)
             else:
                 packed = data
             self._left -= len(data)
             if self._left < 0:
                 raise self._too_large()
-            if data or not packed:
+            if len(data) > MAX_UNPACKED and packed is not data:
+                self._unpacked = memoryview(data)
+            elif data or not packed:
                 return data
+
+    async def _next_part(self) -> bytes:
+        """Between two parts everybody else has a turn."""
+        try:
+            await asyncio.sleep(0)
+        except BaseException:
+            self.close()
+            raise
+        part, self._unpacked = bytes(self._unpacked[:MAX_UNPACKED]), self._unpacked[MAX_UNPACKED:]
+        return part
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while data := await self.some():
@@ -179,7 +201,7 @@ class Reply:
             self.close()
             raise self._cut_off("has an encoding that was not asked for") from None
 
-    def _unpacked(self, inflater: Inflater, data: bytes) -> bytes:
+    def _unpack(self, inflater: Inflater, data: bytes) -> bytes:
         if not data:
             if not inflater.ended:
                 self.close()

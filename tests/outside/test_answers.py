@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.outside.http import Deadlines, OutgoingRequest, OutsideError
+from app.outside.http import MAX_UNPACKED, Deadlines, OutgoingRequest, OutsideError
 from tests.outside.raw import LOOPBACK, OK, Peer, a_client, answering, body_of, code_of, first, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
 from tests.outside.raw import way as way
@@ -393,3 +393,26 @@ async def test_a_deadline_ends_a_body_that_comes_too_slowly() -> None:
                 assert await reply.some() == b"x"
                 with pytest.raises(OutsideError, match="OUTSIDE_TIMEOUT"):
                     await reply.some()
+
+
+async def test_a_small_part_that_holds_much_is_handed_out_in_parts_between_which_others_have_a_turn() -> None:
+    body = b"0123456789" * 300_000
+    packed = gzip.compress(body, mtime=0)
+    async with speaking(answering(sized(packed, b"Content-Encoding: gzip"))) as place, a_client() as client:
+        async with await client.send(place.get()) as reply:
+            turns, parts = 0, list[bytes]()
+
+            async def others() -> None:
+                nonlocal turns
+                while not reply.ended:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            watching = asyncio.create_task(others())
+            while part := await reply.some():
+                assert len(part) <= MAX_UNPACKED and (not reply.ended or len(b"".join(parts) + part) == len(body))
+                parts.append(part)
+            await watching
+        assert b"".join(parts) == body and reply.ended
+        assert turns >= len(parts) > 10
+    assert place.connections == 1

@@ -153,6 +153,7 @@ def _serve(arguments: list[str], output: str, point: Point | None, environment: 
 class Server:
     def __init__(self, process: ForkServerProcess, output: Path) -> None:
         self._process, self._output = process, output
+        self._waiting: asyncio.Task[None] | None = None
         self.url = ""
 
     @property
@@ -165,7 +166,7 @@ class Server:
         return self._output.read_text(errors="replace") if self._output.exists() else ""
 
     async def listening(self) -> None:
-        await until(lambda: "listening on " in self.said or not self._process.is_alive(), START_SECONDS)
+        await until(lambda: "listening on " in self.said or not self.alive, START_SECONDS)
         found = [line for line in self.said.splitlines() if line.startswith("listening on ")]
         assert found, f"the server did not start:\n{self.said}"
         self.url = found[0].removeprefix("listening on ").strip()
@@ -181,8 +182,11 @@ class Server:
 
     async def survives(self, seconds: float = 0.3) -> bool:
         """Whether it goes on after its last commit; the client may hear of that before the kill takes effect."""
-        await asyncio.to_thread(self._process.join, seconds)
-        return self._process.is_alive()
+        return await self._end(seconds) is None
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive() if self._waiting is None else not self._waiting.done()
 
     async def stop(self) -> None:
         self._process.terminate()
@@ -193,8 +197,12 @@ class Server:
         assert await self._end(STOP_SECONDS) == 0, self.said
 
     async def _end(self, seconds: float) -> int | None:
-        await asyncio.to_thread(self._process.join, seconds)
-        return self._process.exitcode
+        """The exit code; None while it goes on."""
+        if self._waiting is None:
+            # In one thread for all who wait: of two that wait at once, one is told a code that is not the process's.
+            self._waiting = asyncio.create_task(asyncio.to_thread(self._process.join))
+        ended, _ = await asyncio.wait({self._waiting}, timeout=seconds)
+        return self._process.exitcode if ended else None
 
 
 @contextlib.asynccontextmanager
@@ -219,9 +227,9 @@ async def server(
     try:
         await started.listening()
         yield started
-        if process.is_alive():
+        if started.alive:
             await started.stop()
     finally:
-        if process.is_alive():
+        if started.alive:
             process.kill()
-        await asyncio.to_thread(process.join, STOP_SECONDS)
+        await started._end(STOP_SECONDS)

@@ -15,7 +15,10 @@ LATE_SECONDS: Final = 0.25
 
 
 class Patience(Ending):
-    """`with Patience(seconds):` raises `TimeoutError` after that time. If its timer is late, all of it begins again."""
+    """`with Patience(seconds):` raises `TimeoutError` after that time. If its timer is late, all of it begins again.
+
+    A driver that is cancelled while its connection breaks may report only that; whoever cancelled would wait for ever.
+    """
 
     __slots__ = ("_due", "_handle", "_loop", "_seconds")
 
@@ -32,7 +35,11 @@ class Patience(Ending):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._handle.cancel()
+        task = self._task
         super().__exit__(kind, error, trace)
+        failed = error is not None and kind is not asyncio.CancelledError
+        if failed and task is not None and task.cancelling() > self._cancelling:
+            raise asyncio.CancelledError from error
 
     def _wait(self) -> None:
         self._due = self._loop.time() + self._seconds

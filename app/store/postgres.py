@@ -5,7 +5,6 @@ Leaves to others: what is written (the log) and the schema (migrate).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -246,6 +245,14 @@ class PostgresDatabase:
         except (asyncpg.PostgresError, *_LOST) as error:
             raise _translated(error) from error
 
+    async def _prepare_reader(self, connection: "asyncpg.Connection[Any]") -> None:
+        """One that cannot be prepared is dropped: the pool would say goodbye to it, and wait for the answer."""
+        try:
+            await self._session.prepare(connection, reads=True)
+        except BaseException:
+            connection.terminate()
+            raise
+
     async def _readers(self) -> "asyncpg.Pool[Any]":
         if self._pool is None:
             # Opens no connection by itself, so that nobody waits here for one that another asked for.
@@ -255,7 +262,7 @@ class PostgresDatabase:
                 max_size=READERS,
                 timeout=ANSWER_SECONDS,
                 reset=_as_it_is,
-                init=partial(self._session.prepare, reads=True),
+                init=self._prepare_reader,
                 **self._session.options,
             )
         await self._pool

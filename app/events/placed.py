@@ -5,7 +5,7 @@ Leaves to others: what a refusal means.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, Final
 
 from app.events.ports import Answer
 
@@ -28,6 +28,19 @@ class PlacedEvent:
     def leave(self) -> None:
         """Nobody will await it: something else has ended the stream."""
         self._stored.add_done_callback(_look_at)
+
+
+class _HeldEvent:
+    """An event that is stored with the one that its run records next."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+HELD: Final = _HeldEvent()
 
 
 def _look_at(stored: "asyncio.Future[Answer]") -> None:

@@ -163,8 +163,9 @@ class Recorder:
             except json.JsonError:
                 return None
             drafts.append(draft)
-            encoded.append(draft.encoded)
-        suspected = self._redactor.suspects(b"\n".join(encoded))
+            if not draft.screened:
+                encoded.append(draft.encoded)
+        suspected = bool(encoded) and self._redactor.suspects(b"\n".join(encoded))
         for draft in drafts:
             if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
                 draft.checked = True

@@ -212,8 +212,10 @@ class ModelAttempt:
                 seen = got.seen
                 if came or deltas:
                     deadline.hold()  # our own log being slow is not the provider being idle
+                closing = got.completed is not None and got.error is None
                 for delta in deltas:
                     self._published = True
+                    delta.closing = closing
                     if placed is not None:
                         before, placed = placed, None
                         await before

@@ -162,7 +162,7 @@ class ProviderKind(Kind):
 Record = Callable[[Payload], Awaitable[Any]]
 """Returns after the event is durable. A payload that comes back is the event as it was stored, redacted: the answer
 is then made of it, so that a resumed run sees what an uninterrupted one saw. A `PlacedEvent` is on its way already, and
-is awaited before the next one."""
+is awaited before the next one. A delta that is `closing` may be stored with the payload that follows it."""
 
 
 @value(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from app.events.ports import BlobDraft
 class BuiltDelta(BuiltPayload):
     """A piece of a message. Of a tool call's arguments also which tool and call it belongs to."""
 
-    __slots__ = ()
+    __slots__ = ("closing",)
     type = adapter.AdapterEvent.type
+    closing: bool
+    """Whether the message's end is known already, so that both can be stored in one commit."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class BuiltDelta(BuiltPayload):
         if call_id is not None:
             signal["callId"] = call_id
         self.document = {"event": signal}
+        self.closing = False
 
 
 class ScreenedDelta(BuiltDelta):

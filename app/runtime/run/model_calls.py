@@ -17,6 +17,7 @@ from app.events.catalog.adapter import OUTPUT_DELTA, AdapterEvent
 from app.events.catalog.builders import BuiltDelta, BuiltModelCompleted
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, DRAFT, GUARDRAIL, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.placed import HELD
 from app.events.ports import StoreError
 from app.events.recorder import PayloadEntry
 from app.models.collect import MAX_DELTA
@@ -280,8 +281,10 @@ class ModelCalls:
         held: list[Payload] = []
 
         def record(payload: Payload) -> "Awaitable[Payload | None]":
-            if payload.type == AdapterEvent.type and not marks:
+            if isinstance(payload, BuiltDelta) and not marks:
                 # Nearly every payload: one for each token.
+                if payload.closing and self._log.hold(payload) is not None:
+                    return HELD
                 return self._log.place(payload) or recorded(payload)
             return recorded(payload)
 

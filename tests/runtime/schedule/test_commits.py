@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.runtime.run import model_calls
 from app.wiring.runtime import Holdfast
+from tests.models.fakes.openai import OpenAiSpeaker
+from tests.models.fakes.server import Fake, running
 from tests.runs import opened, submit
 
 WORKER = """
@@ -33,6 +35,23 @@ kind: Agent
 metadata: {name: worker}
 spec: {model: script}
 """
+WHOLE = """
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: script}
+spec:
+  provider: openai
+  model: gpt-test
+  baseUrl: %s/v1
+  capabilities: {streaming: false}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: worker}
+spec: {model: script}
+"""
+"""Its provider sends an answer and the answer's end together."""
+OPENING = [AdapterEvent.type, model.ModelNegotiated.type, model.ModelRequested.type]
 SECRET = f'{{text: "sk-ant-{"a1B2" * 10}"}}'
 
 
@@ -74,11 +93,11 @@ class Commits:
 
 
 def started(
-    settings: Settings, tmp_path: Path, backend: Patient | None = None, script: str = SECRET
+    settings: Settings, tmp_path: Path, backend: Patient | None = None, script: str = SECRET, worker: str = WORKER
 ) -> AbstractAsyncContextManager[Holdfast]:
     root = tmp_path / "workspace"
     shutil.copytree(shipped("workspaces") / "demo", root)
-    (root / "models" / "script.yaml").write_text(WORKER % script)
+    (root / "models" / "script.yaml").write_text(worker % script)
     return opened(settings, root, backends={"native": backend} if backend else None)
 
 
@@ -104,7 +123,7 @@ async def test_a_models_request_is_stored_with_the_first_of_its_answer(
         commits = Commits(holdfast)
         await submit(holdfast, "worker", "hello")
         stored = await commits.until(model.ModelRequested.type)
-        assert stored[:3] == [AdapterEvent.type, model.ModelNegotiated.type, model.ModelRequested.type]
+        assert stored[:3] == OPENING
         assert stored[3] == AdapterEvent.type, "the handoff comes first, a piece of the answer last"
         await asyncio.wait_for(holdfast.executor.idle(), 30)
 
@@ -115,11 +134,7 @@ async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
     async with started(settings, tmp_path, script='{text: "at last", delaySeconds: 300}') as holdfast:
         commits = Commits(holdfast)
         run = await submit(holdfast, "worker", "hello")
-        assert await commits.until(model.ModelRequested.type) == [
-            AdapterEvent.type,
-            model.ModelNegotiated.type,
-            model.ModelRequested.type,
-        ]
+        assert await commits.until(model.ModelRequested.type) == OPENING
         await holdfast.lifecycle.cancel(LOCAL, run.id)
         await asyncio.wait_for(holdfast.executor.idle(), 30)
 
@@ -132,6 +147,46 @@ async def test_the_last_answer_and_the_end_are_one_commit(settings: Settings, tm
             model.ModelCompleted.type,
             request.RequestCompleted.type,
         ]
+
+
+class Keyless(OpenAiSpeaker):
+    """Asks for no key, as a server on the same machine would."""
+
+    key_header = ("content-type", "application/json")
+
+
+@pytest.fixture
+async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fake]:
+    monkeypatch.setattr(model_calls, "REQUEST_WAITS_SECONDS", 30.0)
+    async with running(Keyless()) as fake:
+        yield fake
+
+
+async def test_an_answer_that_comes_whole_is_stored_with_the_end(
+    settings: Settings, tmp_path: Path, provider: Fake
+) -> None:
+    async with started(settings, tmp_path, script=provider.url, worker=WHOLE) as holdfast:
+        commits = Commits(holdfast)
+        await submit(holdfast, "worker", "hello")
+        assert await commits.until(request.RequestCompleted.type) == [
+            *OPENING,
+            AdapterEvent.type,
+            model.ModelCompleted.type,
+            request.RequestCompleted.type,
+        ]
+
+
+async def test_an_answer_that_comes_whole_is_stored_at_once_when_the_backend_waits_after_it(
+    settings: Settings, tmp_path: Path, provider: Fake
+) -> None:
+    patient = Patient()
+    async with started(settings, tmp_path, patient, provider.url, WHOLE) as holdfast:
+        commits = Commits(holdfast)
+        await submit(holdfast, "worker", "hello")
+        stored = await commits.until(model.ModelCompleted.type)
+        assert stored == [*OPENING, AdapterEvent.type, model.ModelCompleted.type]
+        patient.go_on.set()
+        assert await commits.until(request.RequestCompleted.type) == [request.RequestCompleted.type]
 
 
 async def test_an_answer_is_stored_at_once_when_the_backend_waits_after_it(settings: Settings, tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ class RunEnding:
             # Not the end: another attempt follows, and only the last one has the last word.
             ending = [*ending[:-1], retry]
         elif isinstance(ending[-1], request.RequestCancelled | request.RequestFailed):
+            # What it said is read from the log: a message whose end is held is not an open one.
+            await self._record_held(scope, await control.take_held())
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children: list[PayloadEntry] = []
         if control.children or run.started_at is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.backends.contract import Context, Resume
+from app.backends.contract import Backend, Context, Resume, StepFailed
+from app.core.errors import Failure
 from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
@@ -70,6 +71,17 @@ class Patient:
         return answer.text
 
 
+class Failing:
+    """Fails as soon as it has its answer."""
+
+    kind = "native"
+    resume: Resume = "replay"
+
+    async def run(self, ctx: Context) -> str:
+        await ctx.call_model([{"role": "user", "content": "hello"}])
+        raise StepFailed(Failure("STEP_FAILED", "It does not like the answer."))
+
+
 class Commits:
     """Every commit as the types of one run's events in it."""
 
@@ -93,7 +105,7 @@ class Commits:
 
 
 def started(
-    settings: Settings, tmp_path: Path, backend: Patient | None = None, script: str = SECRET, worker: str = WORKER
+    settings: Settings, tmp_path: Path, backend: Backend | None = None, script: str = SECRET, worker: str = WORKER
 ) -> AbstractAsyncContextManager[Holdfast]:
     root = tmp_path / "workspace"
     shutil.copytree(shipped("workspaces") / "demo", root)
@@ -187,6 +199,20 @@ async def test_an_answer_that_comes_whole_is_stored_at_once_when_the_backend_wai
         assert stored == [*OPENING, AdapterEvent.type, model.ModelCompleted.type]
         patient.go_on.set()
         assert await commits.until(request.RequestCompleted.type) == [request.RequestCompleted.type]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_run_that_fails_after_an_answer_has_no_partial_answer(
+    settings: Settings, tmp_path: Path, provider: Fake, whole: bool
+) -> None:
+    """Its message is complete, whether it came in one piece or in several."""
+    script, worker = (provider.url, WHOLE) if whole else ('{chunks: ["one ", "two"]}', WORKER)
+    async with started(settings, tmp_path, Failing(), script, worker) as holdfast:
+        run = await submit(holdfast, "worker", "hello")
+        await asyncio.wait_for(holdfast.executor.idle(), 30)
+        events = await holdfast.store.reader.run_events("default", run.id, 0, 100)
+        assert [event.type for event in events[-2:]] == [model.ModelCompleted.type, request.RequestFailed.type]
+        assert "output" not in events[-1].payload
 
 
 async def test_an_answer_is_stored_at_once_when_the_backend_waits_after_it(settings: Settings, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ class AgentCompiler:
         passed, entry = spec.passed_on(name), spec.subagents[number]
         if isinstance(entry, Subagent):
             self._index.refers_all("Tool", entry.tools, place, (*path, "tools"), self._report)
-        asked = next((it for it in self._index.good("Agent") if it.name == name), None)
+        asked = self._index.good_one("Agent", name)
         if asked is None:
             return
         own = spec_of(asked, AgentSpec).tool_names

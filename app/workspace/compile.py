@@ -28,7 +28,7 @@ from app.workspace.memories import compile_memories
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument, ParsedFile, parse_file
 from app.workspace.plain_models import check_plain_models, plain_models
-from app.workspace.report import Report
+from app.workspace.report import FoundPlaces, Report
 from app.workspace.resolve import Resolver, spec_of
 from app.workspace.specs.base import Spec
 from app.workspace.specs.model import ModelSpec
@@ -69,6 +69,7 @@ class CompileCache:
         self._files: dict[tuple[str, str], ParsedFile] = {}
         self._modules: LRUCache[tuple[str, str], ModuleNames] = LRUCache(_MAX_VALIDATORS)
         self._validators: LRUCache[bytes, Validator] = LRUCache(_MAX_VALIDATORS)
+        self.found_places = FoundPlaces()
 
     def parse_all(self, files: WorkspaceFiles) -> list[ParsedFile]:
         """What is not asked for this time is forgotten, so that the cache is bounded by the workspace."""
@@ -77,6 +78,7 @@ class CompileCache:
             key = (path, file.sha256)
             parsed = known.get(key)
             self._files[key] = parsed if parsed is not None else parse_file(file, self.schemas, self.validator)
+        self.found_places.keep_only(files.files)
         return list(self._files.values())
 
     def module(self, file: SourceFile) -> ModuleNames:
@@ -108,7 +110,7 @@ def compile(
     """
     cache = cache or CompileCache()
     parsed = cache.parse_all(files)
-    report = Report(tolerated=TOLERATED if stored else frozenset())
+    report = Report(TOLERATED if stored else frozenset(), cache.found_places)
     report.add(files.problems)
     for file in parsed:
         report.add(file.diagnostics)

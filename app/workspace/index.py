@@ -44,6 +44,11 @@ class Index:
         """The documents of a kind that have no mistake of their own."""
         return (document for document in self.documents[kind].values() if document.model is not None)
 
+    def good_one(self, kind: str, name: str) -> ParsedDocument | None:
+        """The document of that name, if there is one and it has no mistake of its own."""
+        document = self.documents[kind].get(name)
+        return document if document is not None and document.model is not None else None
+
     def may_be_unread(self, name: str) -> bool:
         """Whether a file that could not be read mentions the name."""
         if not self.unread:

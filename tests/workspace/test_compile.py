@@ -264,6 +264,15 @@ def test_cached_compile_gives_what_a_fresh_one_gives() -> None:
     assert isinstance(restored, Compiled) and restored.workspace.digest == good({}).digest
 
 
+def test_a_repeated_diagnostic_moves_with_its_line() -> None:
+    """Where something is in a file is looked up once for as long as the file stays the same."""
+    cache = CompileCache()
+    bad = AGENT.replace("echo", "ecko")
+    for above in (0, 3, 0):
+        result = build({"agents/helper.yaml": "# a comment\n" * above + bad}, cache=cache)
+        assert findings(result) == [("TOOL_UNKNOWN", "agents/helper.yaml", 7 + above)]
+
+
 @pytest.mark.requirement("PX-8")
 def test_budgets_are_declared_for_runs_tenants_and_agents() -> None:
     runtime = RUNTIME + "  budgets: {run: {tokens: 1000, costUsd: 0.5}, tenant: {costUsdPerDay: 10}}\n"

@@ -11,6 +11,7 @@ from app.core.resources import shipped
 from app.wiring.kinds import kind_catalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled
+from app.workspace.diagnostics import Diagnostics
 from app.workspace.files import WorkspaceFiles, read_folder
 from tests.examples import examples
 
@@ -71,10 +72,17 @@ def test_random_edits_never_crash_the_compiler(seed: int, count: int) -> None:
         assert result.workspace.digest == files.digest
         return
     assert result.errors
+    # Where something is was found once for many workspaces; the answer is that of somebody who reads the files anew.
+    assert list(result) == list(_diagnostics(files))
     for found in result:
         assert found.line >= 1 and found.column >= 1
         assert found.file in files.files or found.file in ("", "runtime.yaml")
     assert result.as_text() and result.as_json()
+
+
+def _diagnostics(files: WorkspaceFiles) -> Diagnostics:
+    result = compile(files, CATALOG, cache=CompileCache(CACHE.schemas))
+    return result.diagnostics if isinstance(result, Compiled) else result
 
 
 @settings(max_examples=examples(150), deadline=None, database=None)

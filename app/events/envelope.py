@@ -7,7 +7,7 @@ contain (the catalog) and how other systems spell it (the dialects).
 
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
@@ -29,17 +29,14 @@ def iso_at(at_ms: int) -> str:
 class Event:
     """Immutable by convention; a class with slots because hundreds of thousands are made in a second."""
 
-    payload: dict[str, Any]
-    """Parsed when it is read for the first time, unless whoever made the event had it."""
-
     __slots__ = (
+        "_payload",
         "_wire",
         "actor",
         "at",
         "hash",
         "id",
         "parent_id",
-        "payload",
         "payload_bytes",
         "prev_hash",
         "run_id",
@@ -81,20 +78,19 @@ class Event:
         self.parent_id = parent_id
         self.prev_hash = prev_hash
         self.hash = hash
-        if payload is not None:
-            self.payload = payload
+        self._payload = payload
         self._wire: bytes | None = None
         self.spelled: Any = None
         """Whatever a protocol made of it for its clients; kept here so that it is made once and goes with the event."""
 
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for a slot that is empty: reading one that is filled costs no call."""
-            if name != "payload":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            self.payload = made = json.loads(self.payload_bytes)
-            return made
+    # Not by `__getattr__` for an empty slot: a class that has it pays ten times as much for each attribute that is read.
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Parsed when it is read for the first time, unless whoever made the event had it."""
+        payload = self._payload
+        if payload is None:
+            payload = self._payload = json.loads(self.payload_bytes)
+        return payload
 
     def with_payload(self, payload: dict[str, Any]) -> "Event":
         """The same event for whoever works with its content; bytes, wire and hash stay what was stored."""

@@ -45,6 +45,7 @@ from app.workspace.compiled import CompiledAgent, CompiledWorkflow, CompiledWork
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
+_QUEUED: Final = request.RequestQueued.type
 
 MakeWorkflowBackend = Callable[[CompiledWorkflow], Backend | Failure | None]
 """What executes a workflow; None or a failure if its adapter cannot be used."""
@@ -87,7 +88,7 @@ class Conductor:
             return [_failed(toolset)]
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
-        family = _family(run, events) if events else await self._read_family(scope, run)
+        family = _own(run, events) if events else await self._read_family(scope, run)
         if not new:
             control.note_stored(run.id, family)
         if run.tool is not None or run.undo_of is not None:
@@ -339,6 +340,12 @@ def _ended_by(error: Exception | CutOff, run: Run) -> list[Payload]:
     return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
 
 
+def _own(run: Run, events: Sequence[Event]) -> list[Event]:
+    """The events of a run that nothing was done for yet: it has no subagents."""
+    run_id, first = run.id, run.first_seq
+    return [event for event in events if event.run_id == run_id and event.seq >= first]
+
+
 def _family(run: Run, events: Sequence[Event]) -> list[Event]:
     """The events of the run and of its subagents, from its first event on."""
     ids = {run.id}
@@ -346,7 +353,7 @@ def _family(run: Run, events: Sequence[Event]) -> list[Event]:
     for event in events:
         if event.seq < run.first_seq or event.run_id is None:
             continue
-        if event.type == request.RequestQueued.type and event.payload.get("parentRunId") in ids:
+        if event.type == _QUEUED and event.payload.get("parentRunId") in ids:
             ids.add(event.run_id)
         if event.run_id in ids:
             family.append(event)

@@ -54,6 +54,11 @@ from app.workspace.specs.runtime import Redaction
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+# Looked at for every payload of a call: an attribute of a model's class costs ten times as much to read.
+_SIGNAL: Final = AdapterEvent.type
+_NEGOTIATED: Final = ModelNegotiated.type
+_REQUESTED: Final = ModelRequested.type
+_COMPLETED: Final = ModelCompleted.type
 _ANY_TOOL: Final = (None, "auto", "none", "required")
 _NO_HASHES: Final[dict[str, str]] = {}
 MAX_JUDGEMENT_TOKENS: Final = 1000
@@ -289,33 +294,31 @@ class ModelCalls:
             return recorded(payload)
 
         async def recorded(payload: Payload) -> "Payload | None":
-            if payload.type == AdapterEvent.type and not marks:
-                await self._log.record(payload)
-                return None
             made = payload
             if marks:
-                if self.held_back and payload.type == AdapterEvent.type:
+                if self.held_back and payload.type == _SIGNAL:
                     return None
                 marked = _marked(payload, marks)
                 if marked is None:
                     return None
                 payload = marked
-            if hashes and payload.type == ModelCompleted.type:
-                payload = ModelCompleted.unchecked(payload.to_json() | hashes)
-            if payload.type == ModelNegotiated.type and "model" in payload.to_json():
-                held.append(payload)  # goes with the request that follows: one commit less before the first token
-                return None
-            if payload.type == ModelRequested.type and self.held_back:
-                await self._log.record(*held, PayloadEntry(payload, apart=_HELD_BACK))
-                held.clear()
-                return None
-            if payload.type == ModelRequested.type:
+            if payload.type == _REQUESTED:
+                if self.held_back:
+                    await self._log.record(*held, PayloadEntry(payload, apart=_HELD_BACK))
                 # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
-                if self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
+                elif self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
                     await self._log.record(*held, payload)
                 held.clear()
                 return None
-            return await self._record(payload, made)
+            if payload.type == _COMPLETED:
+                if hashes:
+                    payload = ModelCompleted.unchecked(payload.to_json() | hashes)
+                return await self._record_answer(payload, made)
+            if payload.type == _NEGOTIATED and "model" in payload.to_json():
+                held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return None
+            await self._log.record(payload)
+            return None
 
         def screen(message_id: str) -> DeltaScreen:
             unseen = marks.get("role") in ASIDES and marks.get("role") != DRAFT
@@ -360,12 +363,9 @@ class ModelCalls:
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, payload: Payload, made_as: Payload) -> Payload | None:
+    async def _record_answer(self, payload: Payload, made_as: Payload) -> Payload | None:
         """Returns a model's answer as it is stored, so that a resumed run sees what this one saw. `made_as` is the
         payload before it was marked, with the content of its media."""
-        if payload.type != ModelCompleted.type:
-            await self._log.record(payload)
-            return None
         media = made_as.media if isinstance(made_as, BuiltModelCompleted) else ()
         if self.held_back:
             event = (await self._log.record(PayloadEntry(payload, blobs=media, apart=_HELD_BACK))).events[0]
@@ -486,7 +486,7 @@ def _with_extra(tools: Sequence[ToolDefinition], options: CallOptions) -> Sequen
 
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
     """The payload of a call that is not the run's own, with who it is for; None for what is not to be recorded."""
-    if payload.type == AdapterEvent.type and "role" in marks:
+    if payload.type == _SIGNAL and "role" in marks:
         if marks["role"] in ASIDES:
             return None  # nobody is to take the pieces of it for the answer
         return AdapterEvent.unchecked({"event": payload.to_json()["event"] | {"role": marks["role"]}})

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from cachetools import LRUCache
@@ -55,10 +54,6 @@ class Toolset:
     _tools_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _plans_of: dict[str, ModelChoice] = field(default_factory=dict, init=False, repr=False, compare=False)
     _limits_of: dict[str, Limits] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @cached_property
-    def roles(self) -> Mapping[str, str]:
-        return {role.name: role.prompt for role in self.workspace.roles.values()}
 
     def tools_of(self, agent: CompiledAgent) -> frozenset[str]:
         """What an agent may call of the workspace besides its subagents, which a step of a workflow may take away."""

@@ -185,7 +185,7 @@ class Conductor:
             control,
             self._services.clock,
             root_run_id=parent.root_run_id if parent else run.id,
-            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000),
+            person_ms=toolset.setup_of(agent).person_ms,
             over_time=budget.over_time,
             rerun_check=RerunCheck(asked["replay"], memo) if asked.get("replay") else None,
         )
@@ -279,11 +279,11 @@ class Conductor:
         used: Used,
         parent: RunScope | None,
     ) -> RunBudget:
-        fixed = toolset.limits_of(agent) if parent is None else agent.spec.limits
+        setup = toolset.setup_of(agent)
+        fixed = setup.limits if parent is None else agent.spec.limits
         requested = Limits.model_validate(asked["limits"]) if asked.get("limits") else None
-        daily = toolset.workspace.runtime.budgets.tenant
         return await self._services.budgets.of(
-            scope.tenant, fixed, requested, used, daily, parent.budget if parent else None
+            scope.tenant, fixed, requested, used, setup.daily, parent.budget if parent else None
         )
 
     # -- walking -------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ class Control:
     """Whether the run can be entered again to follow what came late."""
     held: list[Draft] = field(default_factory=list)
     """Events that are ready and go with whatever the run records next: see `RunLog.hold`."""
+    sending: bool = False
+    """Whether what is held is about to be recorded, as soon as the run waits for anything."""
     flushing: "asyncio.Task[None] | None" = None
     """Records what was held, because the run did not get to record anything else at once."""
     draining: bool = False

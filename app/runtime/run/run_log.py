@@ -160,22 +160,28 @@ class RunLog:
         drafts = self.recorder.prepared(self.scope, *payloads)
         if drafts is not None:
             opening, self._opening = self._opening, []
-            self.control.held += opening + drafts
-            loop = asyncio.get_running_loop()
+            control = self.control
+            control.held += opening + drafts
             if within:
-                loop.call_later(within, self.send_held)
-            else:
-                loop.call_soon(self.send_held)
+                asyncio.get_running_loop().call_later(within, self.send_held)
+            elif not control.sending:
+                control.sending = True
+                asyncio.get_running_loop().call_soon(self._send_soon)
         return drafts
+
+    def _send_soon(self) -> None:
+        self.control.sending = False
+        self.send_held()
 
     def send_held(self) -> None:
         """The run's task waits for something, or records elsewhere: what it held waits no longer."""
+        if not self.control.held:
+            return
         held, self.control.held = self.control.held, []
-        if held:
-            # It has its place in the log at once, before whatever another branch records.
-            stored = self.recorder.record(self.scope, *held)
-            self.control.flushing = asyncio.create_task(self._stored(stored, self.control.flushing))
-            self.control.flushing.add_done_callback(_look_at)
+        # It has its place in the log at once, before whatever another branch records.
+        stored = self.recorder.record(self.scope, *held)
+        self.control.flushing = asyncio.create_task(self._stored(stored, self.control.flushing))
+        self.control.flushing.add_done_callback(_look_at)
 
     async def _stored(self, stored: Awaitable[Answer], before: "asyncio.Task[None] | None") -> None:
         try:

@@ -213,7 +213,7 @@ def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
         # Its steps name what they run: no model chooses among agents as among tools.
         run_scope.own_tools = frozenset(agent.tools)
         return run_scope.toolset.gateway, run_scope.own_tools
-    allowed, subagents = run_scope.toolset.tools_of(agent), frozenset(agent.subagents)
+    allowed, subagents = run_scope.toolset.setup_of(agent).tools, frozenset(agent.subagents)
     if run_scope.ceiling is not None:
         # Down the line of subagents nothing is added but what a parent expressly passes on.
         allowed &= run_scope.ceiling

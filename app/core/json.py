@@ -29,6 +29,8 @@ _INT_MAX: Final = 2**64 - 1
 _LONG_NUMBER: Final = re.compile(rb"\d{19}")
 """A number with fewer digits fits in 64 bits."""
 
+_NUL_ESCAPE: Final = b"\\u0000"
+
 Fragment = orjson.Fragment
 
 
@@ -58,7 +60,8 @@ def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int | N
             except (JsonError, NotApart):
                 pass  # what is wrong, if anything, is said of the text as it was sent
             else:
-                _check_depth_and_content(value, max_depth)
+                _check_depth(value, max_depth)
+                _refuse_nul(value, data)
                 return value
     return _loads_whole(data, max_depth, max_values)
 
@@ -77,7 +80,8 @@ def _loads_whole(data: bytes, max_depth: int, max_values: int | None) -> Any:
         if "depth limit" in error.msg:
             raise _too_deep(max_depth) from None
         raise JsonError("JSON_INVALID", "the text is not valid JSON") from None
-    keys = _check_depth_and_content(value, max_depth)
+    keys = _check_depth(value, max_depth)
+    _refuse_nul(value, data)
     # Every key that was written has its colon: as many colons as keys means that no key was dropped as a duplicate.
     if len(data) > _LARGE_BYTES:
         outline = outline_of(data)
@@ -152,30 +156,43 @@ def _bounded_int(text: str) -> None:
         raise JsonError("JSON_NUMBER_RANGE", "an integer does not fit in 64 bits")
 
 
-def _check_depth_and_content(value: Any, max_depth: int) -> int:
-    """Refuses what is not for us; answers how many keys there are."""
+def _check_depth(value: Any, max_depth: int) -> int:
+    """Refuses what is nested too deeply; answers how many keys there are."""
     level: list[Any] = [value]
     depth = keys = 0
     while level:
         below: list[Any] = []
         for item in level:
-            if type(item) is str:
-                if "\x00" in item:
-                    raise JsonError("JSON_NUL", "a string contains the NUL character")
-            elif type(item) is dict or type(item) is list:
-                if depth == max_depth:
-                    raise _too_deep(max_depth)
-                if type(item) is dict:
-                    keys += len(item)
-                    for key in item:
-                        if "\x00" in key:
-                            raise JsonError("JSON_NUL", "a string contains the NUL character")
-                    below.extend(item.values())
-                else:
-                    below.extend(item)
+            kind = type(item)
+            if kind is dict:
+                keys += len(item)
+                below.extend(item.values())
+            elif kind is list:
+                below.extend(item)
+            else:
+                continue
+            if depth == max_depth:
+                raise _too_deep(max_depth)
         level = below
         depth += 1
     return keys
+
+
+def _refuse_nul(value: Any, data: bytes) -> None:
+    """`data` is the text of the value. JSON can write the character only as an escape, so the value of a small text
+    without one need not be looked through."""
+    if len(data) <= _LARGE_BYTES and data.find(_NUL_ESCAPE) < 0:
+        return
+    waiting = [value]
+    for item in waiting:
+        if type(item) is str:
+            if "\x00" in item:
+                raise JsonError("JSON_NUL", "a string contains the NUL character")
+        elif type(item) is dict:
+            waiting.extend(item)
+            waiting.extend(item.values())
+        elif type(item) is list:
+            waiting.extend(item)
 
 
 def _too_deep(max_depth: int) -> JsonError:

@@ -51,6 +51,7 @@ VALUES = st.recursive(
         (b'"\\u0000"', "JSON_NUL"),
         (b'[["a\\u0000b"]]', "JSON_NUL"),
         (b'{"a\\u0000": 1}', "JSON_NUL"),
+        (b'["%b\\u0000"]' % (b"a" * 70_000), "JSON_NUL"),
         (b'{"a": 1, "a": 1}', "JSON_DUPLICATE_KEY"),
         (b'{"a": 1, "\\u0061": 2}', "JSON_DUPLICATE_KEY"),
         (b'[{"b": {"": 1, "": 2}}]', "JSON_DUPLICATE_KEY"),
@@ -73,6 +74,7 @@ def test_what_another_parser_would_read_differently_is_refused_by_code(text: byt
     ("text", "value"),
     [
         (b"18446744073709551615", 2**64 - 1),
+        (b'"\\\\u0000"', "\\u0000"),
         (b"-9223372036854775808", -(2**63)),
         (b" null ", None),
         (b'"\\ud83d\\ude00"', "\N{GRINNING FACE}"),

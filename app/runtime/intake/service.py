@@ -35,6 +35,8 @@ from app.views.run import Run
 from app.views.thread import Thread
 from app.workspace.compiled import CompiledWorkspace
 
+_QUEUED: Final = request.RequestQueued.type
+_JOB_QUEUED: Final = JobQueued.type
 KEY_LIFETIME_MS: Final = 24 * 3600 * 1000
 JOB_KEY_LIFETIME_MS: Final = 10 * 365 * 24 * 3600 * 1000
 """Practically for ever: a job's key is dropped with its job."""
@@ -240,11 +242,11 @@ def _accepted(answer: ports.Appended, run_id: str) -> Run:
     """The run as its first event has it: what the tables hold, without asking them."""
     run: Run | None = None
     for event in answer.events:
-        if event.type == request.RequestQueued.type:
+        if event.type == _QUEUED:
             seq = event.seq
             run = Run(run_id, event.thread_id, first_seq=seq, last_seq=seq, run_seq=event.run_seq or 0)
             run.apply(event)
-        elif event.type == JobQueued.type and run is not None:  # its claim, if it is there as well, is another's word
+        elif event.type == _JOB_QUEUED and run is not None:  # its claim, if it is there as well, is another's word
             run.apply(event)
     assert run is not None, "what was submitted was a run"
     return run

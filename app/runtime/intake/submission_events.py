@@ -1,9 +1,9 @@
 """What is recorded of a submission: the run's first event, and the first of a new thread."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from app.core.clock import iso
-from app.core.json import present
 from app.events.catalog import Payload, job, request, thread
 from app.events.catalog.builders import BuiltThreadCreated
 from app.runtime.intake.submission import Busy, JobRequest, Submission
@@ -21,37 +21,59 @@ def queued_event(
     limits: Mapping[str, str] | None,
     code: str,
 ) -> Payload:
-    parameters, choice = submission.parameters, submission.tool_choice
-    document = {
-        "agent": agent,
-        "tool": submission.tool,
-        "mode": submission.mode,
-        "workflow": submission.workflow,
-        "input": submission.input,
+    document: dict[str, Any] = {
         "metadata": dict(submission.metadata),
         "labels": dict(submission.labels),
         "busy": busy,
         "workspaceDigest": workspace.digest,
         "code": code,
-        "limits": dict(submission.limits) if submission.limits else None,
-        "modelPlan": {"model": submission.model_plan} if submission.model_plan else None,
-        "instructions": submission.instructions,
-        "clientTools": [dict(tool) for tool in submission.client_tools] if submission.client_tools else None,
-        "responseSchema": dict(submission.response_schema) if submission.response_schema else None,
-        "parameters": dict(parameters) if parameters and _takes_parameters(workspace, agent) else None,
-        "toolChoice": dict(choice) if isinstance(choice, Mapping) else choice,
-        "traceContext": dict(submission.trace_context) if submission.trace_context else None,
-        "rerunOf": submission.rerun_of,
-        "undoOf": submission.undo_of,
-        "replay": dict(submission.replay) if submission.replay else None,
-        "replayDiffers": dict(submission.replay_differs) if submission.replay_differs else None,
-        "partialAnswers": _partial_answers(workspace, agent),
-        "approvalPolicy": approvals,
-        "sessionLimits": dict(limits) if limits else None,
-        "user": submission.user,
-        "webhook": submission.webhook,
     }
-    return request.RequestQueued.unchecked(present(document))
+    # The rest is absent in most requests: it is put in where there is some, instead of taken out where there is none.
+    if agent is not None:
+        document["agent"] = agent
+        if _keeps_partial_answers(workspace, agent):
+            document["partialAnswers"] = "keep"
+    if submission.input is not None:
+        document["input"] = submission.input
+    if submission.tool is not None:
+        document["tool"] = submission.tool
+    if submission.workflow is not None:
+        document["workflow"] = submission.workflow
+    if submission.mode is not None:
+        document["mode"] = submission.mode
+    if submission.instructions is not None:
+        document["instructions"] = submission.instructions
+    if submission.model_plan:
+        document["modelPlan"] = {"model": submission.model_plan}
+    if submission.limits:
+        document["limits"] = dict(submission.limits)
+    if submission.client_tools:
+        document["clientTools"] = [dict(tool) for tool in submission.client_tools]
+    if (choice := submission.tool_choice) is not None:
+        document["toolChoice"] = dict(choice) if isinstance(choice, Mapping) else choice
+    if submission.response_schema:
+        document["responseSchema"] = dict(submission.response_schema)
+    if submission.parameters and _takes_parameters(workspace, agent):
+        document["parameters"] = dict(submission.parameters)
+    if submission.trace_context:
+        document["traceContext"] = dict(submission.trace_context)
+    if submission.rerun_of is not None:
+        document["rerunOf"] = submission.rerun_of
+    if submission.undo_of is not None:
+        document["undoOf"] = submission.undo_of
+    if submission.replay:
+        document["replay"] = dict(submission.replay)
+    if submission.replay_differs:
+        document["replayDiffers"] = dict(submission.replay_differs)
+    if approvals is not None:
+        document["approvalPolicy"] = approvals
+    if limits:
+        document["sessionLimits"] = dict(limits)
+    if submission.user is not None:
+        document["user"] = submission.user
+    if submission.webhook is not None:
+        document["webhook"] = submission.webhook
+    return request.RequestQueued.unchecked(document)
 
 
 def job_queued_event(wanted: JobRequest, run_id: str) -> Payload:
@@ -80,9 +102,9 @@ def thread_created_event(submission: Submission) -> Payload:
     return thread.ThreadCreated.unchecked({"metadata": {}, "labels": {}, "owner": "user", "history": history})
 
 
-def _partial_answers(workspace: CompiledWorkspace, agent: str | None) -> str | None:
+def _keeps_partial_answers(workspace: CompiledWorkspace, agent: str) -> bool:
     known = workspace.acting(agent)
-    return "keep" if known is not None and known.spec.partial_answers == "keep" else None
+    return known is not None and known.spec.partial_answers == "keep"
 
 
 def _takes_parameters(workspace: CompiledWorkspace, agent: str | None) -> bool:

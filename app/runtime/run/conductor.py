@@ -45,6 +45,7 @@ from app.workspace.compiled import CompiledAgent, CompiledWorkflow, CompiledWork
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
+_QUEUED: Final = request.RequestQueued.type
 
 MakeWorkflowBackend = Callable[[CompiledWorkflow], Backend | Failure | None]
 """What executes a workflow; None or a failure if its adapter cannot be used."""
@@ -87,7 +88,7 @@ class Conductor:
             return [_failed(toolset)]
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
-        family = _family(run, events) if events else await self._read_family(scope, run)
+        family = _own(run, events) if events else await self._read_family(scope, run)
         if not new:
             control.note_stored(run.id, family)
         if run.tool is not None or run.undo_of is not None:
@@ -184,7 +185,7 @@ class Conductor:
             control,
             self._services.clock,
             root_run_id=parent.root_run_id if parent else run.id,
-            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000),
+            person_ms=toolset.setup_of(agent).person_ms,
             over_time=budget.over_time,
             rerun_check=RerunCheck(asked["replay"], memo) if asked.get("replay") else None,
         )
@@ -278,11 +279,11 @@ class Conductor:
         used: Used,
         parent: RunScope | None,
     ) -> RunBudget:
-        fixed = toolset.limits_of(agent) if parent is None else agent.spec.limits
+        setup = toolset.setup_of(agent)
+        fixed = setup.limits if parent is None else agent.spec.limits
         requested = Limits.model_validate(asked["limits"]) if asked.get("limits") else None
-        daily = toolset.workspace.runtime.budgets.tenant
         return await self._services.budgets.of(
-            scope.tenant, fixed, requested, used, daily, parent.budget if parent else None
+            scope.tenant, fixed, requested, used, setup.daily, parent.budget if parent else None
         )
 
     # -- walking -------------------------------------------------------------------------------------
@@ -339,6 +340,12 @@ def _ended_by(error: Exception | CutOff, run: Run) -> list[Payload]:
     return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
 
 
+def _own(run: Run, events: Sequence[Event]) -> list[Event]:
+    """The events of a run that nothing was done for yet: it has no subagents."""
+    run_id, first = run.id, run.first_seq
+    return [event for event in events if event.run_id == run_id and event.seq >= first]
+
+
 def _family(run: Run, events: Sequence[Event]) -> list[Event]:
     """The events of the run and of its subagents, from its first event on."""
     ids = {run.id}
@@ -346,7 +353,7 @@ def _family(run: Run, events: Sequence[Event]) -> list[Event]:
     for event in events:
         if event.seq < run.first_seq or event.run_id is None:
             continue
-        if event.type == request.RequestQueued.type and event.payload.get("parentRunId") in ids:
+        if event.type == _QUEUED and event.payload.get("parentRunId") in ids:
             ids.add(event.run_id)
         if event.run_id in ids:
             family.append(event)

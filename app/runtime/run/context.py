@@ -6,7 +6,7 @@ Leaves to others: model calls, tool calls, steps of the upstream, subagents, com
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -40,8 +40,10 @@ from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.request import DEFAULT_MODE, Mode
 from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import Effect, IssueValue
+from app.events.envelope import Event
 from app.policy.contract import Point
 from app.policy.hooks import Fired
+from app.runtime.run.budgets import RunBudget
 from app.runtime.run.calls_in_flight import CallsInFlight, CountedCall
 from app.runtime.run.child_request import Branch, ChildRequest
 from app.runtime.run.memo import MALFORMED
@@ -55,8 +57,11 @@ from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.unused import Unused, content_hash, not_recorded
 from app.runtime.run.upstream_steps import UpstreamSteps
 from app.runtime.run.voice import Voice
+from app.views.history import user_message
+from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
-from app.workspace.specs.agent import ContextPolicy, Gate
+from app.workspace.specs.agent import Gate
+from app.workspace.specs.base import Limits
 
 GO_ON: Final = "Go on."
 """What begins a turn that a Stop hook granted without saying what for."""
@@ -68,82 +73,134 @@ AskAgent = Callable[[str, Any, str], Coroutine[Any, Any, AgentAnswer]]
 RunChild = Callable[[ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
 Finalize = Callable[[str], Awaitable[str]]
 JudgeArtifact = Callable[[str, Gate, str], Coroutine[Any, Any, Mapping[str, Any]]]
-SetLimits = Callable[[Mapping[str, Any]], None]
 
 
 @value(frozen=True, slots=True)
-class Brief:
-    """What a backend gets to know of its run."""
+class RunPorts:
+    """What a context needs for what most runs never do. Lent when a backend first does it."""
 
-    run_id: str
-    thread_id: str
-    agent: str
-    input: Any
-    instructions: str
-    history: Sequence[JsonObject]
-    skill: Skill | None
-    roles: Mapping[str, str]
-    tools: frozenset[str]
-    max_turns: int
-    max_reworks: int
-    context_policy: ContextPolicy
-    workspace: CompiledWorkspace
-    definition: CompiledAgent
-    request: Callable[[], RequestView]
-    """Makes the view of the request, which few backends look at."""
-    submitted_by: str | None = None
-    asks_nobody: bool = False
-    """The conversation wants no approvals to be asked for."""
-    mode: Mode = DEFAULT_MODE
-    """How a cycle goes about its work."""
-    submitted_ms: int = 0
-    state: Any = None
-    """What the thread's last run of the agent left."""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    memory: str = ""
+    ask_agent: AskAgent
+    run_child: RunChild
+    judge_artifact: JudgeArtifact
+    artifacts: RunArtifacts
+    voice: Voice
 
 
 class RunContext:
+    # What a backend gets to know of its run, besides what the properties below look up when they are asked.
+    input: Any
+    instructions: str
+    history: Sequence[JsonObject]
+    memory: str
+    skill: Skill | None
+    tools: frozenset[str]
+    state: Any
+    """What the thread's last run of the agent left."""
+
     def __init__(
         self,
-        brief: Brief,
+        run: Run,
+        asked: Mapping[str, Any],
+        queued: Event | None,
+        workspace: CompiledWorkspace,
+        definition: CompiledAgent,
         log: RunLog,
         models: ModelCalls,
         tools: ToolCalls,
-        ask_agent: AskAgent,
-        schemas: SchemaRegistry,
-        set_limits: SetLimits,
         hooks: RunHooks,
-        artifacts: RunArtifacts,
-        voice: Voice,
+        budget: RunBudget,
+        schemas: SchemaRegistry,
+        lend: Callable[[], RunPorts],
         finalize: Finalize | None = None,
-        run_child: RunChild | None = None,
-        judge_artifact: JudgeArtifact | None = None,
     ) -> None:
-        self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
-        self._ask_agent, self._schemas = ask_agent, schemas
+        """`asked` is what `queued`, the run's first event, says. Whoever makes the context sets the attributes of the
+        class."""
+        self._run, self._request, self._queued = run, asked, queued
+        self.workspace, self.definition = workspace, definition
+        self.max_turns, self.context_policy = definition.spec.max_turns, definition.spec.context_policy
+        self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
+        self._schemas, self._lend, self._finalize = schemas, lend, finalize
         # Not a method of this object: the two would keep each other, and all of the run, until a garbage collection.
-        self._commands = RunCommands(log, hooks, partial(_obey, models, tools, set_limits), models.guarded)
-        self._compactions, self.artifacts = 0, artifacts
+        self._commands = RunCommands(log, hooks, partial(_obey, models, tools, budget), models.guarded)
+        self._voice: Voice | None = None
+        """Made when the backend first says something itself."""
+        self._compactions = 0
         self.calls = CallsInFlight()
         self.left_state: Any = None
-        self._finalize, self._run_child, self._judge_artifact = finalize, run_child, judge_artifact
         self.held_back = False
         """Whether nothing of the answer is said before a gate has decided about it."""
-        self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
-        self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
-        self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
-        self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
-        self.context_policy, self.state, self.memory = brief.context_policy, brief.state, brief.memory
-        self.workspace, self.definition, self._view_request = brief.workspace, brief.definition, brief.request
-        self.submitted_by, self.asks_nobody = brief.submitted_by, brief.asks_nobody
-        self.mode, self.submitted_ms = brief.mode, brief.submitted_ms
+
+    @property
+    def run_id(self) -> str:
+        return self._run.id
+
+    @property
+    def thread_id(self) -> str:
+        return self._run.thread_id
+
+    @property
+    def agent(self) -> str:
+        return self.definition.name
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        return {role.name: role.prompt for role in self.workspace.roles.values()}
+
+    @property
+    def max_reworks(self) -> int:
+        return self.definition.spec.max_reworks
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self.definition.spec.config.get(self._backend, {})
+
+    @property
+    def mode(self) -> Mode:
+        """How a cycle goes about its work."""
+        mode: Mode = self._request.get("mode") or DEFAULT_MODE
+        return mode
+
+    @property
+    def asks_nobody(self) -> bool:
+        """The conversation wants no approvals to be asked for."""
+        return self._request.get("approvalPolicy") == "never"
+
+    @property
+    def submitted_by(self) -> str | None:
+        return None if self._queued is None else self._queued.actor
+
+    @property
+    def submitted_ms(self) -> int:
+        return self._run.created_at if self._queued is None else self._queued.at
+
+    @property
+    def _backend(self) -> str:
+        """The kind of the backend."""
+        return self._log.scope.actor.removeprefix("backend:")
 
     # Made when a backend first needs them: many runs are one model call.
 
     @cached_property
     def request(self) -> RequestView:
-        return self._view_request()
+        parts = user_message(self.input).get("parts", ())
+        return RequestView(
+            run_id=self.run_id,
+            thread_id=self.thread_id,
+            agent=self.agent,
+            input=self.input,
+            parts=tuple(parts),
+            metadata=MappingProxyType(dict(self._request.get("metadata") or {})),
+            labels=MappingProxyType(dict(self._request.get("labels") or {})),
+            parent_run_id=self._run.parent_run_id,
+        )
+
+    @cached_property
+    def _ports(self) -> RunPorts:
+        return self._lend()
+
+    @property
+    def artifacts(self) -> RunArtifacts:
+        return self._ports.artifacts
 
     @cached_property
     def _facts(self) -> RecordedFacts:
@@ -191,8 +248,8 @@ class RunContext:
     async def emit(self, phase: str, **fields: Any) -> None:
         if self.held_back and phase in adapter.DELTAS:
             return
-        kind = self._log.scope.actor.removeprefix("backend:")
-        await self._facts.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
+        signal = adapter.Signal(adapter=self._backend, phase=phase, **fields)
+        await self._facts.record(adapter.AdapterEvent(event=signal))
 
     async def record_once(self, payload: Payload) -> None:
         """Record a fact of a workflow, matched by content like the signals."""
@@ -218,11 +275,13 @@ class RunContext:
         self._log.stop_if_cancelled()
         if self.held_back:
             return
+        if self._voice is None:
+            self._voice = self._ports.voice
         await self._voice.say(message_id, text, part)
 
     async def finish_saying(self) -> None:
         """Nothing follows what was said so far."""
-        if self._voice.screen is not None:
+        if self._voice is not None:
             await self._voice.finish()
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
@@ -247,7 +306,7 @@ class RunContext:
 
     async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
         async with CountedCall(self.calls):
-            if self._voice.screen is not None:
+            if self._voice is not None:
                 await self._voice.finish()
             tools, commands = self._tools.offered(options.tools), self._commands
             if commands.taken_up_at != self._models.number:
@@ -311,20 +370,20 @@ class RunContext:
     # -- tools and subagents -------------------------------------------------------------------------
 
     async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
-        await self._voice.finish()
+        await self.finish_saying()
         try:
             return await self.calls.effect(self._tools.call(calls, tools))
         except CutOff as cut:
             raise cut.cause from cut
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
-        await self._voice.finish()
+        await self.finish_saying()
         asked = call_id or f"agent-{content_hash(name, given)[:24]}"
-        return await self.calls.effect(self._ask_agent(name, given, self._tools.ids.of(asked, name, given)))
+        return await self.calls.effect(self._ports.ask_agent(name, given, self._tools.ids.of(asked, name, given)))
 
     async def call_branch_tool(self, call: CallRequest) -> CallResult:
         """A tool call of a workflow's step. It has a tool's grace to end when the step is ended."""
-        await self._voice.finish()
+        await self.finish_saying()
         try:
             return await self.calls.branch(self._tools.call_whole(call), Branch())
         except CutOff as cut:
@@ -340,10 +399,9 @@ class RunContext:
 
     async def _child(self, asked: ChildRequest, branch: Branch) -> AgentAnswer | Parked:
         """One that has nothing left to do before an answer stops no other branch."""
-        assert self._run_child is not None, "made for every run"
         asked = replace(asked, input=json.loads(json.canonical(asked.input)))  # as one that is resumed gets it
         try:
-            return await self._run_child(asked, branch)
+            return await self._ports.run_child(asked, branch)
         except Parked as parked:
             return parked
 
@@ -376,15 +434,14 @@ class RunContext:
 
     async def judge_artifact(self, phase: str, gate: Gate, text: str) -> Mapping[str, Any]:
         """An evaluator's verdict about what a phase delivers, as it is recorded."""
-        assert self._judge_artifact is not None, "made for every run"
         async with CountedCall(self.calls):
-            return await self._judge_artifact(phase, gate, text)
+            return await self._ports.judge_artifact(phase, gate, text)
 
     # -- interrupts --------------------------------------------------------------------------------------
 
     async def ask(self, title: str, questions: Sequence[JsonObject], key: str | None = None) -> JsonObject:
         async with CountedCall(self.calls):
-            await self._voice.finish()
+            await self.finish_saying()
             found_by = f"key-{content_hash(key)}" if key is not None else content_hash(title, list(questions))
             asked = self._asked.take(found_by)
             if asked is None:
@@ -409,13 +466,12 @@ class RunContext:
             return answers
 
 
-def _obey(
-    models: ModelCalls, tools: ToolCalls, set_limits: SetLimits, command: str, arguments: Mapping[str, Any]
-) -> None:
+def _obey(models: ModelCalls, tools: ToolCalls, budget: RunBudget, command: str, arguments: Mapping[str, Any]) -> None:
     if command == "switch_model_plan":
         models.model = arguments["model"]
     elif command == "set_limits":
-        set_limits(arguments)
+        budget.set(Limits.model_validate(arguments))
+        tools.limit = budget.tool_calls
     elif command == "set_parameters":
         models.ask(arguments)
         tools.parallel = models.parallel

@@ -15,6 +15,7 @@ from app.events.catalog import Payload
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.interrupt import InterruptExpired, InterruptRaised, InterruptResolved
 from app.events.envelope import Event
+from app.events.placed import PlacedEvent
 from app.events.ports import Draft, EvaluationDue
 from app.views.run import MUST_BE_SEEN
 
@@ -41,8 +42,10 @@ class Control:
     """Whether the run can be entered again to follow what came late."""
     held: list[Draft] = field(default_factory=list)
     """Events that are ready and go with whatever the run records next: see `RunLog.hold`."""
-    flushing: "asyncio.Task[None] | None" = None
-    """Records what was held, because the run did not get to record anything else at once."""
+    sending: bool = False
+    """Whether what is held is about to be recorded, as soon as the run waits for anything."""
+    flushing: list[PlacedEvent] = field(default_factory=list)
+    """What was held and is being stored by itself, because the run did not get to record anything else at once."""
     draining: bool = False
     """The server stops: no tool begins any more whose repetition could do harm."""
     pausing: str | None = None
@@ -106,9 +109,10 @@ class Control:
 
     async def take_held(self) -> list[Draft]:
         """For whoever records next. What went ahead is stored by then, or its failure is raised."""
-        if self.flushing is not None:
-            flushing, self.flushing = self.flushing, None
-            await flushing
+        if self.flushing:
+            flushing, self.flushing = self.flushing, []
+            for placed in flushing:
+                await placed
         held, self.held = self.held, []
         return held
 

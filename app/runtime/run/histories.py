@@ -25,6 +25,7 @@ _Key = tuple[str, str, str | None]
 """Tenant, thread, agent: agents get different summaries."""
 
 _TYPES: Final = sorted(TYPES)
+_CREATED: Final = thread.ThreadCreated.type
 _PAGE: Final = 200
 """Events read at once: each may hold some tens of kilobytes."""
 MAX_THREADS: Final = 1000
@@ -43,6 +44,9 @@ class Before:
     """What the thread's last run of the agent left."""
 
 
+_NOTHING_BEFORE: Final = Before((), brought=True)
+
+
 class Histories:
     def __init__(self, reader: Reader, max_kept: int = MAX_KEPT) -> None:
         self._reader = reader
@@ -59,6 +63,8 @@ class Histories:
         All runs before this one had ended when it was started, so that is where its history ends. What came later,
         such as a summary that the run made itself, is not what it was given.
         """
+        if events and _begins_empty(run, events[0]):
+            return _NOTHING_BEFORE
         if events:
             earlier = [event for event in events if event.seq < run.first_seq]
             found = History(run.agent, MAX_SIZE, Amendments(earlier))
@@ -73,7 +79,7 @@ class Histories:
             found = await fold(self._reader, tenant, run.thread_id, self._take(key, until), until)
             self._keep(key, found)
         # A thread that began with a history began with the run whose request brought it.
-        brought = found.began_with == thread.ThreadCreated.type and run.first_seq == 2
+        brought = found.began_with == _CREATED and run.first_seq == 2
         state = found.state
         if isinstance(state, dict):
             state = await restored(state, stored_blobs(self._reader, tenant, run.thread_id))
@@ -88,6 +94,13 @@ class Histories:
         self._kept.pop(key, None)
         if found.weight <= self._kept.maxsize:
             self._kept[key] = found
+
+
+def _begins_empty(run: Run, first: Event) -> bool:
+    """Whether the run began its thread, and nothing was said before: so begins every single question."""
+    if run.first_seq != 2 or first.type != _CREATED:
+        return False
+    return not first.payload.get("history") and not first.payload.get("states")
 
 
 async def fold(reader: Reader, tenant: str, thread_id: str, history: History, until: int) -> History:

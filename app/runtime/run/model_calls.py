@@ -5,7 +5,7 @@ Leaves to others: providers, retries, fallbacks (the models room), what a backen
 
 import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
 from app.core import json
@@ -25,7 +25,6 @@ from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
     Message,
-    ReasoningLevel,
     ToolDef,
     estimate_tokens,
     message_from_json,
@@ -41,7 +40,7 @@ from app.runtime.run.inlined import Load, inline
 from app.runtime.run.media import RunMedia
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.message_screen import MessageScreen, SecretScreen
-from app.runtime.run.parameters import RequestedParameters, requested_parameters
+from app.runtime.run.parameters import RequestedParameters, reasoning_level, requested_parameters, sampling
 from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.toolsets import Toolset
@@ -54,6 +53,11 @@ from app.workspace.specs.runtime import Redaction
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+# Looked at for every payload of a call: an attribute of a model's class costs ten times as much to read.
+_SIGNAL: Final = AdapterEvent.type
+_NEGOTIATED: Final = ModelNegotiated.type
+_REQUESTED: Final = ModelRequested.type
+_COMPLETED: Final = ModelCompleted.type
 _ANY_TOOL: Final = (None, "auto", "none", "required")
 _NO_HASHES: Final[dict[str, str]] = {}
 MAX_JUDGEMENT_TOKENS: Final = 1000
@@ -75,7 +79,7 @@ class ModelCalls:
         secrets: SecretScanners,
         guardrails: RunGuardrails | None = None,
     ) -> None:
-        self._log, self._agent, self._toolset = log, agent, toolset
+        self._log, self._agent, self._toolset, self._setup = log, agent, toolset, toolset.setup_of(agent)
         self._router, self._budget, self._media, self._load = router, budget, media, load
         self._secrets, self._guardrails = secrets, guardrails
         self.held_back = False
@@ -86,7 +90,7 @@ class ModelCalls:
         self.model: str | None = None
         """The model that somebody switched to; None keeps the agent's plan."""
         self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
-        self.parallel = agent.spec.parallel_tools
+        self.parallel = self._setup.parallel_tools
         self._offered: tuple[Sequence[ToolDefinition], tuple[ToolDef, ...]] = ((), ())
         """Tools, and the same as a model is shown them: nearly every call of a run offers the same."""
         self._asked: JsonObject = {}
@@ -113,10 +117,6 @@ class ModelCalls:
     def take_over(self, other: "ModelCalls") -> None:
         """Go on where others ended that belong to the same run: each recorded answer is used once."""
         self.number, self._recorded = other.number, other._recorded
-
-    @property
-    def _hides_personal_data(self) -> bool:
-        return self._toolset.workspace.runtime.redaction.in_prompts
 
     @property
     def has_recorded(self) -> bool:
@@ -192,7 +192,7 @@ class ModelCalls:
     async def judge_content(self, model: str, instructions: str, content: str, schema: JsonObject) -> JsonObject:
         """One question to a model about a content, for a rule. Outside the conversation, so it has no number; what it
         is asked is not stored, because it is what the rule may have to keep from being stored."""
-        if self._hides_personal_data:
+        if self._setup.hides_personal_data:
             content = without_personal_data(content)
         request = CompletionRequest(
             messages=(Message("system", instructions), Message("user", content)), response_schema=schema
@@ -261,8 +261,8 @@ class ModelCalls:
 
     def _plan(self, switched_to: str | None) -> ModelChoice:
         name = switched_to or self.model
-        if name is None and (known := self._toolset.plan_of(self._agent)) is not None:
-            return known
+        if name is None and self._setup.plan is not None:
+            return self._setup.plan
         chosen = self._agent.model_plan
         if name is not None and (switched_to is not None or chosen is None):
             chosen = ModelPlan(primary=name)
@@ -289,33 +289,31 @@ class ModelCalls:
             return recorded(payload)
 
         async def recorded(payload: Payload) -> "Payload | None":
-            if payload.type == AdapterEvent.type and not marks:
-                await self._log.record(payload)
-                return None
             made = payload
             if marks:
-                if self.held_back and payload.type == AdapterEvent.type:
+                if self.held_back and payload.type == _SIGNAL:
                     return None
                 marked = _marked(payload, marks)
                 if marked is None:
                     return None
                 payload = marked
-            if hashes and payload.type == ModelCompleted.type:
-                payload = ModelCompleted.unchecked(payload.to_json() | hashes)
-            if payload.type == ModelNegotiated.type and "model" in payload.to_json():
-                held.append(payload)  # goes with the request that follows: one commit less before the first token
-                return None
-            if payload.type == ModelRequested.type and self.held_back:
-                await self._log.record(*held, PayloadEntry(payload, apart=_HELD_BACK))
-                held.clear()
-                return None
-            if payload.type == ModelRequested.type:
+            if payload.type == _REQUESTED:
+                if self.held_back:
+                    await self._log.record(*held, PayloadEntry(payload, apart=_HELD_BACK))
                 # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
-                if self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
+                elif self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
                     await self._log.record(*held, payload)
                 held.clear()
                 return None
-            return await self._record(payload, made)
+            if payload.type == _COMPLETED:
+                if hashes:
+                    payload = ModelCompleted.unchecked(payload.to_json() | hashes)
+                return await self._record_answer(payload, made)
+            if payload.type == _NEGOTIATED and "model" in payload.to_json():
+                held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return None
+            await self._log.record(payload)
+            return None
 
         def screen(message_id: str) -> DeltaScreen:
             unseen = marks.get("role") in ASIDES and marks.get("role") != DRAFT
@@ -323,7 +321,9 @@ class ModelCalls:
                 return SecretScreen(self._secrets.streamed)
             return MessageScreen(self._guardrails, message_id)
 
-        shown: Literal["full", "count"] = "count" if marks.get("role") == GUARDRAIL else "full"
+        contents = self._setup.contents
+        if marks.get("role") == GUARDRAIL:
+            contents = ContentPolicy("count", contents.reasoning)
         negotiation = self._router.negotiate(plan, request)
         outcome = await self._router.complete(
             plan,
@@ -333,7 +333,7 @@ class ModelCalls:
             cancelled=self._log.control.cancelled,
             tenant=scope.tenant,
             adapter=scope.actor.removeprefix("backend:"),
-            contents=ContentPolicy(shown, self._toolset.workspace.runtime.redaction.reasoning),
+            contents=contents,
             negotiated=self._negotiated,
             negotiation=negotiation,
             budget=self._budget,
@@ -360,12 +360,9 @@ class ModelCalls:
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, payload: Payload, made_as: Payload) -> Payload | None:
+    async def _record_answer(self, payload: Payload, made_as: Payload) -> Payload | None:
         """Returns a model's answer as it is stored, so that a resumed run sees what this one saw. `made_as` is the
         payload before it was marked, with the content of its media."""
-        if payload.type != ModelCompleted.type:
-            await self._log.record(payload)
-            return None
         media = made_as.media if isinstance(made_as, BuiltModelCompleted) else ()
         if self.held_back:
             event = (await self._log.record(PayloadEntry(payload, blobs=media, apart=_HELD_BACK))).events[0]
@@ -375,7 +372,7 @@ class ModelCalls:
         drafts = None
         if words_only and not media and not self._log.control.cancelled.is_set:
             # The run's end usually follows at once, in the same commit; what it learns comes a moment later.
-            drafts = self._log.hold(payload, within=REQUEST_WAITS_SECONDS if self._agent.spec.memory else 0.0)
+            drafts = self._log.hold(payload, within=REQUEST_WAITS_SECONDS if self._setup.learns else 0.0)
         if drafts is None:
             event = (await self._log.record(PayloadEntry(payload, blobs=media) if media else payload)).events[0]
             stored, encoded = event.payload, event.payload_bytes
@@ -388,24 +385,18 @@ class ModelCalls:
     async def _request(
         self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions, answering: bool
     ) -> CompletionRequest:
-        agent = self._agent
-        knobs, thinking, parallel = agent.spec.parameters, agent.spec.reasoning, agent.spec.parallel_tools
+        setup = self._setup
+        knobs, reasoning, parallel = setup.sampling, setup.reasoning, setup.parallel_tools
         requested, choice = (self._requested, self._choice) if answering else (None, None)
         if requested is not None:
-            knobs, thinking, parallel = (
-                requested.within(self._plan(options.model)),
-                requested.reasoning,
-                requested.parallel,
-            )
+            knobs = sampling(requested.within(self._plan(options.model)))
+            reasoning, parallel = reasoning_level(requested.reasoning), requested.parallel
         if choice is not None:
             self._choice = None
         if choice not in _ANY_TOOL and all(tool.name != choice for tool in tools):
             choice = None  # the tool is not offered here, and no provider takes the choice of one that it does not know
         offered = self._shown(tools) if tools else ()
-        reasoning = None
-        if thinking.effort is not None or thinking.budget_tokens is not None:
-            reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)
-        if self._hides_personal_data:
+        if self._setup.hides_personal_data:
             messages = [_without_personal_data(message) for message in messages]
         load = await self._media.of(messages)
         return CompletionRequest(
@@ -413,13 +404,7 @@ class ModelCalls:
             tools=offered,
             tool_choice=choice if offered else None,
             parallel_tool_calls=parallel if offered else None,
-            max_tokens=knobs.max_tokens,
-            temperature=knobs.temperature,
-            top_p=knobs.top_p,
-            stop=knobs.stop,
-            seed=knobs.seed,
-            presence_penalty=knobs.presence_penalty,
-            frequency_penalty=knobs.frequency_penalty,
+            **knobs,
             reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )
@@ -486,7 +471,7 @@ def _with_extra(tools: Sequence[ToolDefinition], options: CallOptions) -> Sequen
 
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
     """The payload of a call that is not the run's own, with who it is for; None for what is not to be recorded."""
-    if payload.type == AdapterEvent.type and "role" in marks:
+    if payload.type == _SIGNAL and "role" in marks:
         if marks["role"] in ASIDES:
             return None  # nobody is to take the pieces of it for the answer
         return AdapterEvent.unchecked({"event": payload.to_json()["event"] | {"role": marks["role"]}})

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.core.value import value
+from app.models.completion import ReasoningLevel
 from app.models.negotiate import ModelChoice
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.base import Parameters, Reasoning
@@ -58,3 +59,22 @@ def requested_parameters(spec: AgentSpec, requested: Mapping[str, Any]) -> Reque
         reasoning = reasoning.model_copy(update=changed)
     parallel = spec.parallel_tools and requested.get("parallelTools", True)
     return RequestedParameters(spec.parameters.model_copy(update=given), reasoning, parallel, own is not None)
+
+
+def sampling(knobs: Parameters) -> dict[str, Any]:
+    """The knobs as a completion request names them."""
+    return {
+        "max_tokens": knobs.max_tokens,
+        "temperature": knobs.temperature,
+        "top_p": knobs.top_p,
+        "stop": knobs.stop,
+        "seed": knobs.seed,
+        "presence_penalty": knobs.presence_penalty,
+        "frequency_penalty": knobs.frequency_penalty,
+    }
+
+
+def reasoning_level(wanted: Reasoning) -> ReasoningLevel | None:
+    if wanted.effort is None and wanted.budget_tokens is None:
+        return None
+    return ReasoningLevel(wanted.effort, wanted.budget_tokens)

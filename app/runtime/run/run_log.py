@@ -46,12 +46,6 @@ class CutOff(BaseException):
         self.cause = cause
 
 
-def _look_at(flushing: "asyncio.Task[None]") -> None:
-    """Its failure is raised to whoever records next; a run that is cut off before that has no use for it."""
-    if not flushing.cancelled():
-        flushing.exception()
-
-
 def expect(answer: Answer) -> Appended:
     if isinstance(answer, Refused):
         if answer.failure.code in UNSTORABLE:
@@ -110,7 +104,7 @@ class RunLog:
         self._check(payloads)
         control = self.control
         opening, self._opening = self._opening, []
-        if control.flushing is None and not control.held and not opening:
+        if not control.flushing and not control.held and not opening:
             return self._noted(expect(await self.recorder.record(self.scope, *payloads)))
         held = [*await control.take_held(), *opening]
         answer = await self.recorder.record(self.scope, *held, *payloads)
@@ -123,7 +117,7 @@ class RunLog:
         """For a piece of a stream: as `record`, but whether it was stored is for the caller to ask, before the next one
         at the latest. None if it has to be recorded with others, or if something follows from it."""
         control = self.control
-        if self._rerun_check is not None or control.flushing is not None or control.held or self._opening:
+        if self._rerun_check is not None or control.flushing or control.held or self._opening:
             return None
         if control.on_step is not None or control.progress is not None:
             return None
@@ -160,29 +154,38 @@ class RunLog:
         drafts = self.recorder.prepared(self.scope, *payloads)
         if drafts is not None:
             opening, self._opening = self._opening, []
-            self.control.held += opening + drafts
-            loop = asyncio.get_running_loop()
+            control = self.control
+            control.held += opening + drafts
             if within:
-                loop.call_later(within, self.send_held)
-            else:
-                loop.call_soon(self.send_held)
+                asyncio.get_running_loop().call_later(within, self.send_held)
+            elif not control.sending:
+                control.sending = True
+                asyncio.get_running_loop().call_soon(self._send_soon)
         return drafts
+
+    def _send_soon(self) -> None:
+        self.control.sending = False
+        self.send_held()
 
     def send_held(self) -> None:
         """The run's task waits for something, or records elsewhere: what it held waits no longer."""
-        held, self.control.held = self.control.held, []
-        if held:
-            # It has its place in the log at once, before whatever another branch records.
-            stored = self.recorder.record(self.scope, *held)
-            self.control.flushing = asyncio.create_task(self._stored(stored, self.control.flushing))
-            self.control.flushing.add_done_callback(_look_at)
+        control = self.control
+        if not control.held:
+            return
+        held, control.held = control.held, []
+        # It has its place in the log at once, before whatever another branch records.
+        stored = self.recorder.record(self.scope, *held)
+        if control.on_step is not None or control.progress is not None:
+            stored = self._stored(stored)
+        placed = PlacedEvent(stored, expect)
+        # Its failure is raised to whoever records next; a run that is cut off before that has no use for it.
+        placed.leave()
+        control.flushing.append(placed)
 
-    async def _stored(self, stored: Awaitable[Answer], before: "asyncio.Task[None] | None") -> None:
-        try:
-            if before is not None:
-                await before
-        finally:
-            self._noted(expect(await stored))
+    async def _stored(self, stored: Awaitable[Answer]) -> Answer:
+        answer = await stored
+        self._noted(expect(answer))
+        return answer
 
     async def settle(self) -> None:
         """Before a step, and before anything that is not recorded here: what is held comes first."""
@@ -192,7 +195,7 @@ class RunLog:
 
     async def begin_step(self) -> None:
         """Before anything new: from the cancel on no step starts, and a paused run waits here."""
-        if self.control.flushing is not None or self.control.held:
+        if self.control.flushing or self.control.held:
             await self.settle()
         self.stop_if_cancelled()
         await self.pause_if_asked()

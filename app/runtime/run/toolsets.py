@@ -4,23 +4,27 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from cachetools import LRUCache
 
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
+from app.core.value import value
+from app.models.completion import ReasoningLevel
+from app.models.contract import ContentPolicy
 from app.models.negotiate import ModelChoice
 from app.models.plans import ModelPlans
 from app.policy.contract import Point
 from app.policy.guardrails.declared import RuleBook
 from app.policy.hooks import HookRunner
 from app.runtime.run.budgets import tightest
+from app.runtime.run.parameters import reasoning_level, sampling
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.base import Limits
+from app.workspace.specs.runtime import TenantBudget
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
 BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
@@ -41,6 +45,30 @@ def _no_guardrails(_workspace: CompiledWorkspace) -> RuleBook:
     return RuleBook()
 
 
+@value(frozen=True, slots=True)
+class AgentSetup:
+    """What all runs of an agent have in common. Put together once: reading it from the agent's and the workspace's
+    documents would cost each run more than what it does with it."""
+
+    tools: frozenset[str]
+    """What it may call of the workspace besides its subagents, which a step of a workflow may take away."""
+    plan: ModelChoice | None
+    """The models of its own plan; None if it has none, or the workspace has no such model."""
+    limits: Limits
+    """What a run may use, unless its request asks for less."""
+    daily: TenantBudget
+    person_ms: int
+    """How long a person has to answer."""
+    sampling: Mapping[str, Any]
+    reasoning: ReasoningLevel | None
+    parallel_tools: bool
+    learns: bool
+    """Whether it has a memory."""
+    hides_personal_data: bool
+    contents: ContentPolicy
+    """What of its model calls goes to the log."""
+
+
 @dataclass(frozen=True)
 class Toolset:
     workspace: CompiledWorkspace
@@ -52,36 +80,32 @@ class Toolset:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """By agent: the steps of its runs that may have something to do, as the conductor found them."""
-    _tools_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _plans_of: dict[str, ModelChoice] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _limits_of: dict[str, Limits] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _setups: dict[str, AgentSetup] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @cached_property
-    def roles(self) -> Mapping[str, str]:
-        return {role.name: role.prompt for role in self.workspace.roles.values()}
-
-    def tools_of(self, agent: CompiledAgent) -> frozenset[str]:
-        """What an agent may call of the workspace besides its subagents, which a step of a workflow may take away."""
-        found = self._tools_of.get(agent.name)
+    def setup_of(self, agent: CompiledAgent) -> AgentSetup:
+        found = self._setups.get(agent.name)
         if found is None:
-            selected = self.gateway.registry.selected
-            offered = (name for one in agent.mcp_selections for name in selected.get(one, ()))
-            found = self._tools_of[agent.name] = frozenset((*agent.tools, *offered))
+            found = self._setups[agent.name] = self._set_up(agent)
         return found
 
-    def plan_of(self, agent: CompiledAgent) -> ModelChoice | None:
-        """The models of an agent's own plan; None if it has none, or the workspace has no such model."""
-        found = self._plans_of.get(agent.name)
-        if found is None and agent.model_plan is not None and agent.model_plan.primary in self.workspace.models:
-            found = self._plans_of[agent.name] = self.plans.plan(agent.model_plan)
-        return found
-
-    def limits_of(self, agent: CompiledAgent) -> Limits:
-        """What a run of the agent may use, unless its request asks for less."""
-        found = self._limits_of.get(agent.name)
-        if found is None:
-            found = self._limits_of[agent.name] = tightest(self.workspace.runtime.budgets.run, agent.spec.limits)
-        return found
+    def _set_up(self, agent: CompiledAgent) -> AgentSetup:
+        workspace, spec = self.workspace, agent.spec
+        runtime, model_plan = workspace.runtime, agent.model_plan
+        selected = self.gateway.registry.selected
+        offered = (name for one in agent.mcp_selections for name in selected.get(one, ()))
+        return AgentSetup(
+            tools=frozenset((*agent.tools, *offered)),
+            plan=self.plans.plan(model_plan) if model_plan and model_plan.primary in workspace.models else None,
+            limits=tightest(runtime.budgets.run, spec.limits),
+            daily=runtime.budgets.tenant,
+            person_ms=int(runtime.interrupts.expires_seconds * 1000),
+            sampling=sampling(spec.parameters),
+            reasoning=reasoning_level(spec.reasoning),
+            parallel_tools=spec.parallel_tools,
+            learns=bool(spec.memory),
+            hides_personal_data=runtime.redaction.in_prompts,
+            contents=ContentPolicy("full", runtime.redaction.reasoning),
+        )
 
     def gate(self, registry: Registry) -> Gateway:
         return _gate(registry, self.hooks)

@@ -3,13 +3,12 @@
 Leaves to the context: what the backend may do; to the conductor: how a failure ends the run.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
-from app.backends.contract import AgentAnswer, Output, RequestView, Skill, StepFailed
+from app.backends.contract import AgentAnswer, Output, Skill, StepFailed
 from app.core import json
 from app.core.artifact import NewArtifact
 from app.core.errors import Failure
@@ -17,11 +16,10 @@ from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
-from app.events.catalog.request import DEFAULT_MODE
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.calls_in_flight import CallsInFlight
-from app.runtime.run.context import Brief, RunContext
+from app.runtime.run.context import RunContext, RunPorts
 from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_artifacts import RunArtifacts
@@ -35,9 +33,6 @@ from app.tools.contract import CallScope as ToolScope
 from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
-from app.views.history import user_message
-from app.views.run import Run
-from app.workspace.specs.base import Limits
 
 
 def run_backend(run_scope: RunScope) -> Awaitable[None]:
@@ -119,51 +114,61 @@ def _handoff(run_scope: RunScope, context: RunContext) -> BuiltHandoff:
 
 
 def make_context(run_scope: RunScope) -> RunContext:
-    agent, log, services = run_scope.agent, run_scope.log, run_scope.services
+    agent, log, services, asked = run_scope.agent, run_scope.log, run_scope.services, run_scope.asked
     gateway, allowed = _gateway(run_scope)
     models = models_of(run_scope)
-    artifacts = RunArtifacts(log, services.reader, services.files)
     wanted = ToolScope(log.run_id, allowed, log.scope.tenant, writes=run_scope.writes)
     # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
-    scope = with_session_controls(wanted, run_scope.asked, run_scope.toolset.gateway.registry)
+    scope = with_session_controls(wanted, asked, run_scope.toolset.gateway.registry)
     tools = run_scope.tools = ToolCalls(
         log,
         gateway,
         scope,
-        partial(_lent, run_scope, models, gateway, scope.offered, artifacts),
+        partial(_lent_to_tools, run_scope, models, gateway, scope.offered),
         parallel=models.parallel,
         limit=run_scope.budget.tool_calls,
     )
-
-    def set_limits(limits: Any) -> None:
-        run_scope.budget.set(Limits.model_validate(limits))
-        tools.limit = run_scope.budget.tool_calls
-
-    context = RunContext(
-        _brief(run_scope, allowed),
+    context = run_scope.context = RunContext(
+        run_scope.run,
+        asked,
+        run_scope.family[0] if run_scope.family else None,
+        run_scope.workspace,
+        agent,
         log,
         models,
         tools,
-        partial(run_scope.ask_agent, run_scope),
-        services.schemas,
-        set_limits,
         run_scope.hooks,
-        artifacts,
-        Voice(log, services.secrets, run_scope.guardrails),
+        run_scope.budget,
+        services.schemas,
+        partial(_lent, run_scope),
         partial(before_finalize, run_scope) if agent.spec.memory else None,
-        partial(run_scope.run_child, run_scope),
-        partial(judge_artifact, run_scope),
     )
-    gates = services.gates.of(run_scope.workspace, agent)
-    run_scope.context, run_scope.models, run_scope.gates = context, models, gates
+    skill = run_scope.skill
+    # Instructions and policy, then the skill; the conversation follows, and after it memory.
+    texts = agent.instructions, asked.get("instructions"), *run_scope.policy, skill.body if skill else ""
+    context.input, context.instructions = run_scope.given, "\n\n".join(filter(None, texts))
+    context.history, context.memory, context.state = run_scope.history, run_scope.memory, run_scope.state
+    context.skill = None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools))
+    context.tools = allowed
+    gates = run_scope.gates = services.gates.of(run_scope.workspace, agent)
     if gates.blocking:
         context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
     return context
 
 
-def _lent(
-    run_scope: RunScope, models: ModelCalls, gateway: Gateway, offered: frozenset[str], artifacts: RunArtifacts
-) -> ToolPorts:
+def _lent(run_scope: RunScope) -> RunPorts:
+    log, services = run_scope.log, run_scope.services
+    return RunPorts(
+        partial(run_scope.ask_agent, run_scope),
+        partial(run_scope.run_child, run_scope),
+        partial(judge_artifact, run_scope),
+        RunArtifacts(log, services.reader, services.files),
+        Voice(log, services.secrets, run_scope.guardrails),
+    )
+
+
+def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, offered: frozenset[str]) -> ToolPorts:
+    assert run_scope.context is not None, "tools are called within the context"
     log, hooks, guardrails = run_scope.log, run_scope.hooks, run_scope.guardrails
     grants = session_grants(run_scope.services.reader, log.scope.tenant, log.scope.thread_id)
     submitted_by = run_scope.family[0].actor if run_scope.family else None
@@ -174,7 +179,7 @@ def _lent(
         hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, offered),
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
-        artifact=artifacts.of_a_tool,
+        artifact=run_scope.context.artifacts.of_a_tool,
     )
 
 
@@ -201,50 +206,6 @@ def models_of(run_scope: RunScope) -> ModelCalls:
     return run_scope.models
 
 
-def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
-    agent, skill = run_scope.agent, run_scope.skill
-    # Instructions and policy, then the skill; the conversation follows, and after it memory.
-    texts = agent.instructions, run_scope.asked.get("instructions"), *run_scope.policy, skill.body if skill else ""
-    return Brief(
-        run_id=run_scope.run.id,
-        thread_id=run_scope.run.thread_id,
-        agent=agent.name,
-        input=run_scope.given,
-        instructions="\n\n".join(filter(None, texts)),
-        history=run_scope.history,
-        memory=run_scope.memory,
-        skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
-        roles=run_scope.toolset.roles,
-        tools=allowed,
-        max_turns=agent.spec.max_turns,
-        max_reworks=agent.spec.max_reworks,
-        context_policy=agent.spec.context_policy,
-        workspace=run_scope.workspace,
-        definition=agent,
-        request=partial(_request, run_scope.run, run_scope.agent.name, run_scope.given, run_scope.asked),
-        state=run_scope.state,
-        submitted_by=run_scope.family[0].actor if run_scope.family else None,
-        asks_nobody=run_scope.asked.get("approvalPolicy") == "never",
-        mode=run_scope.asked.get("mode") or DEFAULT_MODE,
-        submitted_ms=run_scope.family[0].at if run_scope.family else run_scope.run.created_at,
-        config=agent.spec.config.get(run_scope.backend.kind, {}),
-    )
-
-
-def _request(run: Run, agent: str, given: Any, asked: Mapping[str, Any]) -> RequestView:
-    parts = user_message(given).get("parts", ())
-    return RequestView(
-        run_id=run.id,
-        thread_id=run.thread_id,
-        agent=agent,
-        input=given,
-        parts=tuple(parts),
-        metadata=MappingProxyType(dict(asked.get("metadata") or {})),
-        labels=MappingProxyType(dict(asked.get("labels") or {})),
-        parent_run_id=run.parent_run_id,
-    )
-
-
 def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
     """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
     agent, registry = run_scope.agent, run_scope.toolset.gateway.registry
@@ -252,7 +213,7 @@ def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
         # Its steps name what they run: no model chooses among agents as among tools.
         run_scope.own_tools = frozenset(agent.tools)
         return run_scope.toolset.gateway, run_scope.own_tools
-    allowed, subagents = run_scope.toolset.tools_of(agent), frozenset(agent.subagents)
+    allowed, subagents = run_scope.toolset.setup_of(agent).tools, frozenset(agent.subagents)
     if run_scope.ceiling is not None:
         # Down the line of subagents nothing is added but what a parent expressly passes on.
         allowed &= run_scope.ceiling

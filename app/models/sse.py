@@ -23,6 +23,11 @@ class SseParser:
         self._limit = limit
         self._carriage = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of what was fed waits for its end."""
+        return not (self._buffer or self._carriage)
+
     def feed(self, data: bytes) -> list[bytes]:
         """The data of each event that is now complete."""
         if self._carriage or data.find(b"\r") >= 0:
@@ -32,7 +37,7 @@ class SseParser:
             # Whole events arrive, nearly always of one line each: then they are cut apart and not looked at.
             if data.startswith(b"data: "):
                 found = data[6:-2].split(b"\n\ndata: ")
-                if data.count(b"\n") == 2 * len(found):
+                if b"\n" not in b"".join(found):  # to count them in the data takes ten times as long
                     return found
             return _payloads(data[:-2])
         buffer += data
@@ -84,6 +89,11 @@ class LineParser:
     def __init__(self, limit: int = MAX_PAYLOAD) -> None:
         self._buffer = bytearray()
         self._limit = limit
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of what was fed waits for its end."""
+        return not self._buffer
 
     def feed(self, data: bytes) -> list[bytes]:
         buffer = self._buffer

@@ -240,10 +240,21 @@ class _Answer:
         self._templates_left = _MAX_TEMPLATES
         self._like = NO_TEMPLATE
         """The last part that was text and nothing else: most of those that follow differ only in their text."""
+        self._alone = NO_TEMPLATE
+        """The same for a part with its framing that is all of what was read, as most are of a model that is slow. Only
+        while the parser holds nothing of what was read before."""
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         """What was read before a `fault`, if there is one."""
-        return self._events(self._parser.feed(data))
+        text = self._alone.text(data)
+        if text is not None:
+            return [TextDelta(text)]
+        parser = self._parser
+        payloads = parser.feed(data)
+        events = self._events(payloads)
+        alone = len(payloads) == 1 and parser.is_empty
+        self._alone = self._like.framed(data, payloads[0]) if alone else NO_TEMPLATE
+        return events
 
     def end(self) -> list[StreamEvent]:
         rest = self._parser.finish()

@@ -6,6 +6,7 @@ stay aiohttp's. Uses fields that aiohttp does not document, so only with version
 requests go through the session, as large uploads and requests to a proxy always do, and answers are read by chunks.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from functools import lru_cache
 from importlib.metadata import version
@@ -21,6 +22,8 @@ from yarl import URL
 TESTED: Final = ("3.14.",)
 """How the versions begin with which this was tested."""
 
+_PIECE_BYTES: Final = 32
+"""What a piece counts for beside its bytes: few bytes in very many pieces are much memory all the same."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 
@@ -47,47 +50,56 @@ class JoinedBody(StreamReader):
     end_http_chunk_receiving = staticmethod(bool)  # type: ignore[assignment]
 
     def feed_data(self, data: bytes, size: int = 0) -> bool:
-        assert not self._eof, "feed_data after feed_eof"
-        if not data:
-            return False
-        length = len(data)
-        self._size += length
-        self._buffer.append(data)
-        self.total_bytes += length
+        """Called by the parser for every chunk; when it has done with all of them that came together, `fed` is."""
+        if data:
+            self._buffer.append(data)
+            self._size += size + _PIECE_BYTES
+            if self._size > self._high_water:
+                self._protocol.pause_reading()  # the parser stops here, and keeps what is left
+        return False
+
+    def fed(self) -> None:
+        """Whoever waits for a part of the body goes on."""
         waiter = self._waiter
-        if waiter is not None:
+        if waiter is not None and self._buffer:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
-        # Few bytes in very many pieces are much memory all the same.
-        if self._size > self._high_water or len(self._buffer) > self._high_water_chunks:
-            self._protocol.pause_reading()
-        return False
 
-    async def readany(self) -> bytes:
+    def arrival(self) -> "asyncio.Future[None] | None":
+        """What to await before `taken`; None if that need not wait. For one reader, as `readany`, which is a coroutine
+        of its own for every part."""
         if self._exception is not None:
             raise self._exception
-        while not self._buffer and not self._eof:
-            if self._waiter is not None or not self._protocol.connected:
-                await self._wait("readany")  # which says why nobody can wait here
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return self._read_nowait(-1)
+        if self._buffer or self._eof:
+            return None
+        if self._protocol.transport is None:
+            raise RuntimeError("the connection is closed")
+        if self._waiter is not None and not self._waiter.done():  # whoever was cancelled waits no longer
+            raise RuntimeError("the body is read already")
+        waiter: asyncio.Future[None] = asyncio.Future()  # of the running loop; to name the loop costs as much again
+        self._waiter = waiter
+        return waiter
 
-    def _read_nowait(self, n: int) -> bytes:
-        if n != -1 or self._buffer_offset:
-            return super()._read_nowait(n)
+    def taken(self) -> bytes:
+        """Whatever has arrived; empty at the end of the body."""
         buffer = self._buffer
         data = buffer[0] if len(buffer) == 1 else b"".join(buffer)
         buffer.clear()
         self._http_chunk_splits = None
         self._size = 0
         self._cursor += len(data)
-        self._protocol.resume_reading()
+        protocol = self._protocol
+        if protocol._reading_paused or protocol._buffer_paused:
+            protocol.resume_reading()
         return data
+
+    def _read_nowait(self, n: int) -> bytes:
+        return super()._read_nowait(n) if n != -1 or self._buffer_offset else self.taken()
+
+
+def as_joined(body: StreamReader) -> JoinedBody | None:
+    return body if isinstance(body, JoinedBody) else None
 
 
 class UnaskedAnswer(Exception):

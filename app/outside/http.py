@@ -36,6 +36,7 @@ from app.outside.routes import OutgoingRoute, checked_headers, parsed, route
 if TYPE_CHECKING:
     import aiohttp
 
+    from app.outside.direct import JoinedBody
     from app.outside.sessions import Lookup, UploadBody
 
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
@@ -93,6 +94,7 @@ class Reply:
         "_content",
         "_deadline",
         "_inflater",
+        "_joined",
         "_left",
         "_packed_left",
         "_ready",
@@ -107,6 +109,7 @@ class Reply:
         self, response: "aiohttp.ClientResponse", to: OutgoingRoute, max_bytes: int, deadline: float | None
     ) -> None:
         self._response, self._content, self._route, self._deadline = response, response.content, to, deadline
+        self._joined = _loaded().joined(response.content)
         self._left = self._packed_left = max_bytes
         self._ready = b""
         """What was seen to have arrived, and not taken yet."""
@@ -147,11 +150,15 @@ class Reply:
                 data, self._ready = self._ready, b""
             else:
                 try:
-                    if self._deadline is None:
-                        data = await self._content.readany()
-                    else:
+                    if self._deadline is not None:
                         async with asyncio.timeout_at(self._deadline):
                             data = await self._content.readany()
+                    elif self._joined is None:
+                        data = await self._content.readany()
+                    else:
+                        if (arrival := self._joined.arrival()) is not None:
+                            await arrival
+                        data = self._joined.taken()
                 except BaseException as error:
                     self.close()
                     raise _known(error, self._route.place) or error from None
@@ -368,14 +375,15 @@ class _Loaded(NamedTuple):
     """Bytes of a body that goes out without aiohttp's session; less than none with versions that were not tested."""
     answers: dict[str, Any]
     unasked: type[Exception]
+    joined: "Callable[[aiohttp.StreamReader], JoinedBody | None]"
 
 
 @cache
 def _loaded() -> _Loaded:
-    from app.outside.direct import UnaskedAnswer, exchange, is_tested
+    from app.outside.direct import UnaskedAnswer, as_joined, exchange, is_tested
     from app.outside.sessions import ANSWERS, MAX_AT_ONCE
 
-    return _Loaded(exchange, MAX_AT_ONCE if is_tested() else -1, ANSWERS, UnaskedAnswer)
+    return _Loaded(exchange, MAX_AT_ONCE if is_tested() else -1, ANSWERS, UnaskedAnswer, as_joined)
 
 
 def _tls_context(ca_file: Path) -> ssl.SSLContext:

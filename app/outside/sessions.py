@@ -36,6 +36,8 @@ ANSWERS: Final[dict[str, Any]] = {
 # A body up to this size goes out in one write; a larger one in parts, so that the loop is not held up by it.
 MAX_AT_ONCE: Final = 64 * 1024
 _END_OF_HEAD: Final = b"\r\n\r\n"
+_receive: Final = ResponseHandler.data_received
+"""Not through `super()`, which makes an object each time: this is done for every token of every model."""
 
 Lookup = Callable[[str, int], Any]
 """Awaited: the addresses of a host, in the order in which to try them."""
@@ -75,12 +77,15 @@ class _Connection(ResponseHandler):
         if type(body) is not JoinedBody or body._eof:
             end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
             if len(_END_OF_HEAD) <= end < len(data):
-                super().data_received(data[:end])
+                _receive(self, data[:end])
                 if self._exception is not None:
                     return
-                JoinedBody.take_over(self._payload)
+                body = self._payload
+                JoinedBody.take_over(body)
                 data = data[end:]
-        super().data_received(data)
+        _receive(self, data)
+        if type(body) is JoinedBody:
+            body.fed()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Asked after every part that was read, even if nothing was paused, and then it would go through the parser
@@ -93,6 +98,8 @@ class _Connection(ResponseHandler):
         the body would wait until his time is over."""
         body = self._payload
         if isinstance(exc, HttpProcessingError) and body is not None and not body.is_eof():
+            if type(body) is JoinedBody:
+                body.fed()  # what came before it is read first
             body.set_exception(aiohttp.ClientPayloadError("the body is framed wrongly"), exc)
         super().set_exception(exc, exc_cause)
 

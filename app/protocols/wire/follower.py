@@ -216,15 +216,16 @@ class ThreadFollower:
         events = subscription.take() if connection.has_room and not frames.ended else []
         chunks: list[bytes] = []
         size, must_wait = 0, False
-        for at, event in enumerate(events):
-            if self.cursors.get(event.thread_id) == event.seq - 1:  # nearly every event: the next one of its thread
+        for event in events:
+            thread, seq = event.thread_id, event.seq
+            if self.cursors.get(thread) == seq - 1:  # nearly every event: the next one of its thread
                 data = frames.of(event, True)
                 if data is not None:
-                    self.cursors[event.thread_id] = event.seq
+                    self.cursors[thread] = seq
             else:
                 data = self._frames_of(event)
             if data is None:
-                subscription.put_back(events[at:])
+                subscription.put_back(events[events.index(event) :])
                 must_wait = True
                 break
             if data:
@@ -236,7 +237,7 @@ class ThreadFollower:
                 self._write(b"".join(chunks))
                 chunks, size = [], 0
                 if not connection.has_room:
-                    subscription.put_back(events[at + 1 :])
+                    subscription.put_back(events[events.index(event) + 1 :])
                     return False
         if chunks or frames.ended:
             self._write(b"".join(chunks) if len(chunks) != 1 else chunks[0])

@@ -96,7 +96,7 @@ class SegmentFrames:
         """`whole` says that its large values are in place."""
         if not followed:
             return b""
-        if event.type != _DELTA and BLOB_MARK in event.payload_bytes and not whole and _is_partial(event):
+        if event.type != _DELTA and not whole and event.payload_bytes.find(BLOB_MARK) >= 0 and _is_partial(event):
             return None
         reading = self._reading
         if event.run_id != self._run_id:

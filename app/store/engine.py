@@ -217,4 +217,5 @@ EVENT_COLUMNS: Final = (
 DELTA_COLUMNS: Final = ("thread_key", "seq", "back", "uuid", "run_shift", "at_shift", "text", "hash")
 MOVED_THREAD: Final = ("key", "last_seq", "head_hash", "updated_at")
 BEFORE_MOVE: Final = ("seq_before", "hash_before")
-MOVED_RUN: Final = ("tenant", "id", "last_seq", "run_seq")
+MOVED_RUN: Final = ("thread_key", "first_seq", "last_seq", "run_seq")
+"""A run is named by its thread and its first event, which no other run has: numbers are compared faster than texts."""

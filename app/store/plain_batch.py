@@ -103,14 +103,14 @@ async def append_plain(
         touched = head.touched_runs
         if not touched:  # a command without events
             continue
-        it, runs, tenant = head.records.thread, head.records.runs, head.tenant
+        it, runs, key = head.records.thread, head.records.runs, head.key
         known, digest = head.tail
         threads.append((
-            head.key, it.last_seq, digest if known is it.head_hash else fromhex(it.head_hash), it.updated_at
+            key, it.last_seq, digest if known is it.head_hash else fromhex(it.head_hash), it.updated_at
         ))  # fmt: skip
         for run_id in touched:
             run = runs[run_id]
-            moved.append((tenant, run_id, run.last_seq, run.run_seq))
+            moved.append((key, run.first_seq, run.last_seq, run.run_seq))
         touched.clear()
     await tx.append(events, deltas, threads, moved, before)
     return answers

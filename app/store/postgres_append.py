@@ -21,6 +21,7 @@ _TYPES: Final = {
     "prev_hash": "bytea",
     "hash": "bytea",
     "key": "bigint",
+    "first_seq": "bigint",
     "last_seq": "bigint",
     "head_hash": "bytea",
     "updated_at": "bigint",
@@ -46,7 +47,8 @@ _MOVE_THREADS: Final = (
     "WHERE t.key = v.key"
 )
 _MOVE_RUNS: Final = (
-    "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} WHERE r.tenant = v.tenant AND r.id = v.id"
+    "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} "
+    "WHERE r.thread_key = v.thread_key AND r.first_seq = v.first_seq"
 )
 _MOVE_UNCHANGED_THREADS: Final = (
     # A row that another server has locked is skipped: whoever waits for nobody is part of no deadlock. A row that

@@ -62,9 +62,9 @@ _MOVE_THREADS: Final = Sql(
     "FROM (VALUES {rows}) AS v WHERE key = v.column1",
 )
 _MOVE_RUNS: Final = Sql(
-    "UPDATE runs SET last_seq = $3, run_seq = $4 WHERE tenant = $1 AND id = $2",
+    "UPDATE runs SET last_seq = $3, run_seq = $4 WHERE thread_key = $1 AND first_seq = $2",
     sqlite_bulk="UPDATE OR FAIL runs SET last_seq = v.column3, run_seq = v.column4 "
-    "FROM (VALUES {rows}) AS v WHERE tenant = v.column1 AND id = v.column2",
+    "FROM (VALUES {rows}) AS v WHERE thread_key = v.column1 AND first_seq = v.column2",
 )
 
 

@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -84,7 +83,11 @@ def _pieces(sql: Sql, rows: Sequence[Row]) -> list[tuple[str, Sequence[Any]]]:
     pieces: list[tuple[str, Sequence[Any]]] = []
     done = 0
     for size in _sizes(len(rows)):
-        piece = rows[done] if size == 1 else tuple(chain.from_iterable(rows[done : done + size]))
+        piece = rows[done]
+        if size > 1:
+            piece = [*piece]
+            for row in rows[done + 1 : done + size]:
+                piece += row
         pieces.append((sized(sql, size), piece))
         done += size
     return pieces

@@ -120,5 +120,6 @@ async def append_plain(tx: Tx, commands: Sequence[Command], heads: Sequence[Thre
 def _before(head: ThreadHead) -> Row:
     """What must still be stored when the batch is written. The hash stands for everything that was looked at: epochs,
     states and deletions are folded from the events that it seals."""
-    it = head.records.thread
-    return it.last_seq, fromhex(it.head_hash)
+    known, digest = head.tail
+    stored = head.records.thread.head_hash
+    return (digest if known is stored else fromhex(stored),)

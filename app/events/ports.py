@@ -5,7 +5,7 @@ fails, nothing of the command is appended and the answer names who won. The stor
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 from uuid_utils import uuid7
 
@@ -54,6 +54,7 @@ class StorageBroken(StoreError):
         super().__init__("STORAGE_BROKEN", "syncing data to the disk failed")
 
 
+@final
 class Draft:
     """An event before it has a place in the log; written out for the reason that `Event` is."""
 

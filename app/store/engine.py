@@ -216,5 +216,7 @@ EVENT_COLUMNS: Final = (
 )
 DELTA_COLUMNS: Final = ("thread_key", "seq", "back", "uuid", "run_shift", "at_shift", "text", "hash")
 MOVED_THREAD: Final = ("key", "last_seq", "head_hash", "updated_at")
-BEFORE_MOVE: Final = ("seq_before", "hash_before")
-MOVED_RUN: Final = ("tenant", "id", "last_seq", "run_seq")
+BEFORE_MOVE: Final = ("hash_before",)
+"""The hash is over the event's `seq` as well, which need not be compared by itself."""
+MOVED_RUN: Final = ("thread_key", "first_seq", "last_seq", "run_seq")
+"""A run is named by its thread and its first event, which no other run has: numbers are compared faster than texts."""

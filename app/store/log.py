@@ -300,11 +300,12 @@ class Log:
 
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         disturbed = self._disturbed(tx.turn)
-        heads = plain_heads(commands, self._hot, disturbed)
-        if heads is not None and self._trust.allows():
-            answers = await self._append_from_memory(tx, commands, heads)
-            if self._hot.roomy:
-                heads = {}  # they are kept already, and nothing has to go soon
+        plain = plain_heads(commands, self._hot, disturbed)
+        heads: Heads = {}
+        if plain is not None and self._trust.allows():
+            answers = await self._append_from_memory(tx, commands, plain)
+            if not self._hot.roomy:  # otherwise they are kept already, and nothing has to go soon
+                heads = {(head.tenant, head.records.thread.id): head for head in plain}
         else:
             heads, answers = await self._append_any(tx, commands, disturbed)
         outbox = self.outbox
@@ -315,7 +316,9 @@ class Log:
                 self._noted = True
         return answers, heads
 
-    async def _append_from_memory(self, tx: Tx, commands: Sequence[Command], heads: Heads) -> list[Answer]:
+    async def _append_from_memory(
+        self, tx: Tx, commands: Sequence[Command], heads: Sequence[ThreadHead]
+    ) -> list[Answer]:
         try:
             appended = await append_plain(tx, commands, heads)
         except Conflict:

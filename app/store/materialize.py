@@ -145,7 +145,7 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
                 if run.labels and head.key is not None and run.first_seq >= begins[head.key]:
                     labels += label_rows(head.tenant, head.key, run)  # a run has its labels from its first event on
             else:
-                moved_runs.append((head.tenant, run_id, run.last_seq, run.run_seq))
+                moved_runs.append((head.key, run.first_seq, run.last_seq, run.run_seq))
         siblings_moved = siblings_moved or bool(head.moves)
     await tx.append(events, deltas, moved_threads, moved_runs)
     if changed_runs:

@@ -9,7 +9,7 @@ changes the answer. Leaves to others: any batch with a condition, a blob, a chan
 looked up, or a command that is refused.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from app.events.ports import Answer, Appended, Command
@@ -51,13 +51,13 @@ class MemoryTrust:
 
 def plain_heads(
     commands: Sequence[Command], hot: Mapping[tuple[str, str], ThreadHead], disturbed: int | None
-) -> dict[tuple[str, str], ThreadHead] | None:
-    """The heads of such a batch; None for any other one. They are as they were when nobody else had written since
-    `disturbed`; without that number they may not be, which the database says when the batch is written."""
-    heads: dict[tuple[str, str], ThreadHead] = {}
+) -> list[ThreadHead] | None:
+    """The head of each command of such a batch; None for any other one. They are as they were when nobody else had
+    written since `disturbed`; without that number they may not be, which the database says when the batch is written.
+    """
+    heads: list[ThreadHead] = []
     for command in commands:
-        place = (command.tenant, command.thread_id)
-        head = hot.get(place)
+        head = hot.get((command.tenant, command.thread_id))
         if command.conditions or not command.drafts or head is None or head.key is None:
             return None
         if disturbed is not None and head.seen < disturbed:
@@ -76,20 +76,21 @@ def plain_heads(
             run = runs.get(draft.run_id)
             if run is None or run.status not in ACTIVE:
                 return None
-        heads[place] = head
+        heads.append(head)
     return heads
 
 
-async def append_plain(
-    tx: Tx, commands: Sequence[Command], heads: Mapping[tuple[str, str], ThreadHead]
-) -> list[Answer]:
-    """Gives each event its place and writes them; the heads are ready for the next batch then."""
+async def append_plain(tx: Tx, commands: Sequence[Command], heads: Sequence[ThreadHead]) -> list[Answer]:
+    """Gives each event its place and writes them. There is a head for each command; all are ready for the next batch
+    then."""
     answers: list[Answer] = []
     events: list[Row] = []
     deltas: list[Row] = []
-    before = _before(heads.values()) if tx.turn is None else ()
-    for command in commands:
-        head = heads[command.tenant, command.thread_id]
+    before: list[Row] = []
+    guarded = tx.turn is None
+    for command, head in zip(commands, heads, strict=True):
+        if guarded and not head.touched_runs:  # the first command of its thread
+            before.append(_before(head))
         drafts = command.drafts
         if len(drafts) == 1:  # nearly always, and it needs no loop
             answers.append(Appended((place_plain(drafts[0], head, events, deltas),)))
@@ -98,25 +99,27 @@ async def append_plain(
     turn = tx.turn or 0
     threads: list[Row] = []
     moved: list[Row] = []
-    for head in heads.values():
-        head.seen = turn
+    for head in heads:
         touched = head.touched_runs
-        if not touched:  # a command without events
+        if not touched:  # another command of a thread that is among the rows already
             continue
-        it, runs, tenant = head.records.thread, head.records.runs, head.tenant
+        head.seen = turn
+        it, runs, key = head.records.thread, head.records.runs, head.key
         known, digest = head.tail
         threads.append((
-            head.key, it.last_seq, digest if known is it.head_hash else fromhex(it.head_hash), it.updated_at
+            key, it.last_seq, digest if known is it.head_hash else fromhex(it.head_hash), it.updated_at
         ))  # fmt: skip
         for run_id in touched:
             run = runs[run_id]
-            moved.append((tenant, run_id, run.last_seq, run.run_seq))
+            moved.append((key, run.first_seq, run.last_seq, run.run_seq))
         touched.clear()
     await tx.append(events, deltas, threads, moved, before)
     return answers
 
 
-def _before(heads: Iterable[ThreadHead]) -> list[Row]:
+def _before(head: ThreadHead) -> Row:
     """What must still be stored when the batch is written. The hash stands for everything that was looked at: epochs,
     states and deletions are folded from the events that it seals."""
-    return [(head.records.thread.last_seq, fromhex(head.records.thread.head_hash)) for head in heads]
+    known, digest = head.tail
+    stored = head.records.thread.head_hash
+    return (digest if known is stored else fromhex(stored),)

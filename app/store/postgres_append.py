@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
+from app.core import json
 from app.store.engine import BEFORE_MOVE, DELTA_COLUMNS, EVENT_COLUMNS, MOVED_RUN, MOVED_THREAD, Row
 
 Columns: TypeAlias = Sequence[str]
@@ -21,10 +22,10 @@ _TYPES: Final = {
     "prev_hash": "bytea",
     "hash": "bytea",
     "key": "bigint",
+    "first_seq": "bigint",
     "last_seq": "bigint",
     "head_hash": "bytea",
     "updated_at": "bigint",
-    "seq_before": "bigint",
     "hash_before": "bytea",
     "back": "integer",
     "uuid": "bytea",
@@ -46,14 +47,15 @@ _MOVE_THREADS: Final = (
     "WHERE t.key = v.key"
 )
 _MOVE_RUNS: Final = (
-    "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} WHERE r.tenant = v.tenant AND r.id = v.id"
+    "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} "
+    "WHERE r.thread_key = v.thread_key AND r.first_seq = v.first_seq"
 )
 _MOVE_UNCHANGED_THREADS: Final = (
     # A row that another server has locked is skipped: whoever waits for nobody is part of no deadlock. A row that
     # another server changed has another hash. Either is one thread less than were to be moved.
     "UPDATE threads t SET last_seq = f.last_seq, head_hash = f.head_hash, updated_at = f.updated_at FROM "
     "(SELECT o.ctid AS place, v.last_seq, v.head_hash, v.updated_at FROM threads o JOIN {rows} "
-    "ON o.key = v.key AND o.last_seq = v.seq_before AND o.head_hash = v.hash_before "
+    "ON o.key = v.key AND o.head_hash = v.hash_before "
     "FOR NO KEY UPDATE OF o SKIP LOCKED) AS f WHERE t.ctid = f.place RETURNING 1"
 )
 _APPENDED: Final = (
@@ -172,13 +174,19 @@ def packed(
 
 
 def _numbers(values: Sequence[int | None]) -> str:
-    listed = ",".join(map(str, values))
-    return f"{{{listed.replace('None', 'NULL')}}}"
+    """As JSON, which is written faster than one number after the other, and in the other brackets is what Postgres
+    takes for an array."""
+    return f"{{{json.dumps(values)[1:-1].decode()}}}"
 
 
 def _joined(values: Sequence[str | None]) -> str | None:
     """None if a value contains what is between them, or would be taken for no value."""
-    text = _BETWEEN.join([_NULL if value is None else value for value in values])
-    if not text or text.count(_BETWEEN) != len(values) - 1 or text.count(_NULL) != values.count(None):
+    missing = 0
+    try:
+        text = _BETWEEN.join(values)  # type: ignore[arg-type]  # where one is missing, this is how it is found
+    except TypeError:
+        missing = values.count(None)
+        text = _BETWEEN.join([_NULL if value is None else value for value in values])
+    if not text or text.count(_BETWEEN) != len(values) - 1 or text.count(_NULL) != missing:
         return None
     return text

@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -62,9 +61,9 @@ _MOVE_THREADS: Final = Sql(
     "FROM (VALUES {rows}) AS v WHERE key = v.column1",
 )
 _MOVE_RUNS: Final = Sql(
-    "UPDATE runs SET last_seq = $3, run_seq = $4 WHERE tenant = $1 AND id = $2",
+    "UPDATE runs SET last_seq = $3, run_seq = $4 WHERE thread_key = $1 AND first_seq = $2",
     sqlite_bulk="UPDATE OR FAIL runs SET last_seq = v.column3, run_seq = v.column4 "
-    "FROM (VALUES {rows}) AS v WHERE tenant = v.column1 AND id = v.column2",
+    "FROM (VALUES {rows}) AS v WHERE thread_key = v.column1 AND first_seq = v.column2",
 )
 
 
@@ -84,7 +83,11 @@ def _pieces(sql: Sql, rows: Sequence[Row]) -> list[tuple[str, Sequence[Any]]]:
     pieces: list[tuple[str, Sequence[Any]]] = []
     done = 0
     for size in _sizes(len(rows)):
-        piece = rows[done] if size == 1 else tuple(chain.from_iterable(rows[done : done + size]))
+        piece = rows[done]
+        if size > 1:
+            piece = [*piece]
+            for row in rows[done + 1 : done + size]:
+                piece += row
         pieces.append((sized(sql, size), piece))
         done += size
     return pieces

@@ -47,6 +47,21 @@ async def begun(store: Store) -> Scope:
     return scope
 
 
+async def test_runs_of_one_thread_in_one_batch_move_each_by_itself(store: Store, short: list[int]) -> None:
+    first = await begun(store)
+    second = Scope(first.tenant, first.thread_id, new_id("run"), "backend:test")
+    await store.recorder.record(second, request.RequestQueued(agent="a", input="hi"))
+    one, two = StepCompleted(step="s", key="s:1"), StepCompleted(step="s", key="s:2")
+    await asyncio.gather(*(store.recorder.record(scope, one, two) for scope in (first, second, first)))
+    assert short == [3]
+    for scope, (last_seq, run_seq) in ((first, (9, 5)), (second, (7, 3))):
+        assert scope.run_id is not None
+        run = await store.reader.run(scope.tenant, scope.run_id)
+        assert run is not None
+        assert (run.last_seq, run.run_seq) == (last_seq, run_seq)
+    await assert_tables_equal_replay(store)
+
+
 async def test_streams_on_several_threads_give_the_tables_that_their_log_gives(store: Store, short: list[int]) -> None:
     scopes = [await begun(store) for _ in range(3)]
     for n in range(5):

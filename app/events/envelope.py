@@ -83,7 +83,7 @@ class Event:
         self.spelled: Any = None
         """Whatever a protocol made of it for its clients; kept here so that it is made once and goes with the event."""
 
-    # Not by `__getattr__` for an empty slot: a class that has it pays ten times as much for each attribute that is read.
+    # Not by `__getattr__` for an empty slot: a class that has it pays several times as much for each attribute.
     @property
     def payload(self) -> dict[str, Any]:
         """Parsed when it is read for the first time, unless whoever made the event had it."""

@@ -127,7 +127,7 @@ class Subscription:
         if self.overflowed or self.closed or (self._queue and (self._woken or not self.quiet)):
             return
         self._woken = False
-        self._sleeper = asyncio.get_running_loop().create_future()
+        self._sleeper = asyncio.Future()  # of the running loop; to ask the loop for one costs twice as much
         try:
             await self._sleeper
         finally:

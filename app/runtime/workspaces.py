@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import structlog
 from cachetools import LRUCache
@@ -67,9 +67,6 @@ async def _nobody(status: WorkspaceStatus) -> None:
 
 
 class CurrentWorkspace:
-    current: CompiledWorkspace
-    """The workspace for a run that starts now; raises until one is loaded."""
-
     def __init__(
         self,
         root: Path,
@@ -87,6 +84,8 @@ class CurrentWorkspace:
         self._on_loaded = on_loaded
         self._on_rejected = on_rejected
         self._cache = CompileCache()
+        self.loaded: CompiledWorkspace | None = None
+        """The same as `current`, or None where none could be loaded."""
         self._files: WorkspaceFiles | None = None
         self._lock = asyncio.Lock()
         self._rejected_digest: str | None = None
@@ -99,18 +98,12 @@ class CurrentWorkspace:
         self.on_adopted: Callable[[], Awaitable[None]] | None = None
         self.status = WorkspaceStatus()
 
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for what is not there: reading `current` costs no call once a workspace is loaded."""
-            if name == "current":
-                raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
     @property
-    def loaded(self) -> CompiledWorkspace | None:
-        """The same as `current`, or None where none could be loaded."""
-        return self.__dict__.get("current")
+    def current(self) -> CompiledWorkspace:
+        """The workspace for a run that starts now; raises until one is loaded."""
+        if self.loaded is None:
+            raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
+        return self.loaded
 
     async def reload(self) -> WorkspaceStatus:
         """Read and compile the folder as it is now. The first call loads it; one at a time."""
@@ -131,7 +124,7 @@ class CurrentWorkspace:
         async with self._lock:
             if seq <= self.recorded_seq:
                 return
-            self.current, self.unavailable, self.recorded_seq = workspace, None, seq
+            self.loaded, self.unavailable, self.recorded_seq = workspace, None, seq
             self.status = replace(self.status, digest=workspace.digest, loaded_at_ms=self._clock.now_ms())
             if self.on_adopted is not None:
                 await self.on_adopted()
@@ -182,7 +175,7 @@ class CurrentWorkspace:
         workspace = result.workspace
         recovered = self.status.rejected is not None
         # A folder that did not change is no reason to leave what another server loaded after it.
-        changed = self.loaded is None or workspace.digest not in (self.current.digest, self._folder_digest)
+        changed = self.loaded is None or workspace.digest not in (self.loaded.digest, self._folder_digest)
         self._folder_digest, self._rejected_digest = workspace.digest, None
         if workspace.digest == self.unavailable:
             changed, self.unavailable = True, None
@@ -191,7 +184,7 @@ class CurrentWorkspace:
             if recovered:
                 await self._on_loaded(self.status)
             return
-        self.current = workspace
+        self.loaded = workspace
         self.status = WorkspaceStatus(workspace.digest, self._clock.now_ms(), result.diagnostics)
         _log.info("workspace.loaded", digest=workspace.digest, warnings=len(result.diagnostics))
         await self._on_loaded(self.status)

@@ -27,7 +27,7 @@ from app.core import json
 from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT, LOCAL
 from app.core.settings import Settings
-from app.events.catalog.execution import StepCompleted
+from app.events.catalog.builders import BuiltStepCompleted
 from app.events.catalog.request import RequestQueued
 from app.events.catalog.thread import ThreadCreated
 from app.events.follow import follow
@@ -134,7 +134,7 @@ async def _thread_of(holdfast: Holdfast, events: int) -> Scope:
 
 
 async def _append(holdfast: Holdfast, scope: Scope, number: int) -> None:
-    step = StepCompleted(step="grow", key=f"grow:{number}", result={"n": number})
+    step = BuiltStepCompleted(step="grow", key=f"grow:{number}", result={"n": number})
     await holdfast.store.recorder.record(scope, step)
 
 

@@ -23,6 +23,7 @@ import uvloop
 
 from app.core.ids import new_id
 from app.core.settings import Settings
+from app.events.catalog.builders import BuiltStepCompleted
 from app.events.catalog.execution import StepCompleted
 from app.events.catalog.request import RequestQueued
 from app.events.catalog.thread import ThreadCreated
@@ -105,7 +106,7 @@ async def scopes(store: Store, count: int) -> list[Scope]:
 
 def log_append(store: Store, where: list[Scope]) -> Callable[[int, int], Awaitable[Any]]:
     async def append(number: int, n: int) -> None:
-        await store.recorder.record(where[number], StepCompleted(step="bench", key=f"bench:{n}", result=RESULT))
+        await store.recorder.record(where[number], BuiltStepCompleted(step="bench", key=f"bench:{n}", result=RESULT))
 
     return append
 

@@ -16,6 +16,7 @@ SMALL = st.integers(0, 10**9)
 VALUE = st.recursive(TEXT | SMALL | st.booleans(), lambda inner: st.lists(inner, max_size=2), max_leaves=4)
 OBJECT = st.dictionaries(TEXT, VALUE, max_size=3)
 NAMES = st.lists(TEXT, max_size=3)
+WITH_NULLS = st.dictionaries(TEXT, st.none() | st.lists(st.none() | VALUE, max_size=2), max_size=3)
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -79,6 +80,7 @@ FIELDS: dict[type[BuiltPayload], dict[str, st.SearchStrategy[Any]]] = {
     builders.BuiltRequestStarted: {"executor": TEXT, "epoch": SMALL},
     builders.BuiltRequestCompleted: {"output": TEXT, "message_id": maybe(TEXT)},
     builders.BuiltThreadCreated: {},
+    builders.BuiltStepCompleted: {"step": TEXT, "key": TEXT, "result": maybe(WITH_NULLS)},
 }
 
 
@@ -101,3 +103,12 @@ def test_a_builder_gives_the_bytes_of_its_model(builder: type[BuiltPayload]) -> 
         assert (built.of_thread, built.prevalidated) == (model.of_thread, True)
 
     check()
+
+
+def test_a_completed_step_keeps_its_result_whoever_changes_it_later() -> None:
+    result: dict[str, Any] = {"output": {"rows": [1, 2]}}
+    built = builders.BuiltStepCompleted(step="node", key="a.1", result=result)
+    result["output"]["rows"].append(3)
+    assert built.to_json() == {"step": "node", "key": "a.1", "result": {"output": {"rows": [1, 2]}}}
+    with pytest.raises(json.JsonError):
+        json.canonical(builders.BuiltStepCompleted(step="node", key="a.1", result={"output": object()}).to_json())

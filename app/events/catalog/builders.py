@@ -7,8 +7,9 @@ and the caller's own code stand for them. What comes from a client goes through 
 from collections.abc import Sequence
 from typing import Any
 
+from app.core import json
 from app.core.json import JsonObject
-from app.events.catalog import adapter, model, request, thread
+from app.events.catalog import adapter, execution, model, request, thread
 from app.events.catalog.adapter import HANDOFF
 from app.events.catalog.base import BuiltPayload
 from app.events.ports import BlobDraft
@@ -203,3 +204,20 @@ class BuiltThreadCreated(BuiltPayload):
     def __init__(self) -> None:
         document: dict[str, Any] = {"metadata": {}, "labels": {}, "owner": "user"}
         self.document = document
+
+
+class BuiltStepCompleted(BuiltPayload):
+    """A step that is neither a model nor a tool call. Its result often comes from code of others, who may change it
+    afterwards: the event has a copy."""
+
+    __slots__ = ()
+    type = execution.StepCompleted.type
+
+    def __init__(self, *, step: str, key: str, result: Any) -> None:
+        self.document = {"step": step, "key": key}
+        if result is None:
+            return
+        try:
+            self.document["result"] = json.loads(json.canonical(result))
+        except json.JsonError:
+            self.document["result"] = result  # the recorder refuses it, and says why

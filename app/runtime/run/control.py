@@ -12,6 +12,7 @@ from typing import Any
 from app.core.signal import CancelSignal
 from app.core.value import mutable
 from app.events.catalog import Payload
+from app.events.catalog.builders import BuiltStepCompleted
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.interrupt import InterruptExpired, InterruptRaised, InterruptResolved
 from app.events.envelope import Event
@@ -117,10 +118,10 @@ class Control:
         return held
 
 
-def too_late(commands: Sequence[Mapping[str, Any]]) -> list[StepCompleted]:
+def too_late(commands: Sequence[Mapping[str, Any]]) -> list[BuiltStepCompleted]:
     """What is recorded of commands that the run was sent and could not follow any more."""
     if not commands:
         return []
     reason = "too late: the run had its answer and no turn left"
     result = [dict(command) | {"arguments": {"denied": reason}} for command in commands]
-    return [StepCompleted(step="commands", key="commands:late", result=result)]
+    return [BuiltStepCompleted(step="commands", key="commands:late", result=result)]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from app.core.decisions import Deny
 from app.core.json import JsonObject
-from app.events.catalog.execution import StepCompleted
+from app.events.catalog.builders import BuiltStepCompleted
 from app.policy.contract import Point
 from app.policy.points import prompt_input, prompt_subject
 from app.runtime.run.memo import StoredPayload
@@ -77,7 +77,7 @@ class RunCommands:
             commands = [await self._submitted(command) for command in self._new()]
             if not commands:
                 return
-            await self._log.record(StepCompleted(step="commands", key=self._unused_key(place), result=commands))
+            await self._log.record(BuiltStepCompleted(step="commands", key=self._unused_key(place), result=commands))
         self._log.control.taken |= {command["commandId"] for command in commands}
         self.said += steered(commands)
         for command in commands:

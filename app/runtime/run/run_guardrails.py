@@ -15,7 +15,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
-from app.events.catalog.execution import StepCompleted
+from app.events.catalog.builders import BuiltStepCompleted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import FoundAt, GuardrailTriggered
 from app.events.envelope import Event
@@ -152,7 +152,7 @@ class RunGuardrails:
             changes["history"] = replaced
         if not changes:
             return None
-        appended = await self._log.record(StepCompleted(step="guardrails", key=GUARDED_INPUT, result=changes))
+        appended = await self._log.record(BuiltStepCompleted(step="guardrails", key=GUARDED_INPUT, result=changes))
         # What was stored counts, redacted and all, so that a resumed run sees what this one saw.
         return (await inline(appended.events[-1], self._load)).payload
 
@@ -300,7 +300,7 @@ class RunGuardrails:
         recorded = self._log.memo.steps.get(name)
         if recorded is None:
             judgement = await ask()
-            step = StepCompleted(step="guardrail", key=name, result=_judgement_json(judgement))
+            step = BuiltStepCompleted(step="guardrail", key=name, result=_judgement_json(judgement))
             try:
                 await self._log.record(step)
             except (StoreError, Superseded) as error:

@@ -15,7 +15,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
 from app.events.catalog.adapter import TOOL_RESULT, TOOL_START, AdapterEvent, Signal
-from app.events.catalog.execution import StepCompleted
+from app.events.catalog.builders import BuiltStepCompleted
 from app.events.catalog.values import Effect
 from app.events.ports import StoreError
 from app.policy.contract import Point
@@ -110,10 +110,10 @@ class UpstreamSteps:
         signal = Signal.model_validate(
             {"adapter": kind, "phase": TOOL_RESULT, "toolId": name, "callId": call_id, **fields}
         )
-        done = StepCompleted(step=STEP, key=call_id, result={"tool": name, "effect": effect, **result})
+        done = BuiltStepCompleted(step=STEP, key=call_id, result={"tool": name, "effect": effect, **result})
         stored = (await self._log.record(AdapterEvent(event=signal), done)).events[-1]
         if b'"$blob"' not in stored.payload_bytes:
-            result = stored.payload["result"]
+            result = json.loads(stored.payload_bytes)["result"]  # for the backend, which may change what it gets
         return self._answer(name, result)
 
     def _answer(self, name: str, result: JsonObject) -> Any:
@@ -135,7 +135,7 @@ class UpstreamSteps:
             result = _error("GATE_DENIED", decision.reason)
             # It never started, so there is no signal of it; the hook's own event says why.
             denied = {"tool": name, "effect": "readonly", **result}
-            await self._log.record(StepCompleted(step=STEP, key=call_id, result=denied))
+            await self._log.record(BuiltStepCompleted(step=STEP, key=call_id, result=denied))
             self._answer(name, result)
 
     async def _judged(self, call_id: str, name: str, result: JsonObject) -> JsonObject:

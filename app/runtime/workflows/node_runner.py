@@ -16,6 +16,7 @@ from app.core.json import JsonObject, present
 from app.core.suspend import Parked, Suspended
 from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent, Signal
+from app.events.catalog.builders import BuiltStepCompleted
 from app.events.catalog.execution import StepCompleted
 from app.events.catalog.interrupt import InterruptExpired
 from app.runtime.run.calls_in_flight import CallsInFlight
@@ -114,7 +115,7 @@ class NodeRunner:
         stored = [event for event in appended.events if event.type == StepCompleted.type]
         return [
             # What the recorder moved out of the event is as it was; what it redacted is not.
-            _record(event.payload["key"], event.payload["result"]) if b'"$blob"' not in event.payload_bytes else record
+            _stored(event.payload_bytes) if b'"$blob"' not in event.payload_bytes else record
             for record, event in zip(records, stored, strict=True)
         ]
 
@@ -156,9 +157,15 @@ def key_of(visit: Visit) -> str:
     return f"node:{visit.key}"
 
 
-def _completed(record: NodeRecord) -> StepCompleted:
+def _completed(record: NodeRecord) -> BuiltStepCompleted:
     result = {**record.shown(), **present({"label": record.label})}
-    return StepCompleted(step=STEP, key=record.visit.key, result=result)
+    return BuiltStepCompleted(step=STEP, key=record.visit.key, result=result)
+
+
+def _stored(payload_bytes: bytes) -> NodeRecord:
+    """Not from the event's payload, which clients are shown: the nodes that follow may change what they get."""
+    payload = json.loads(payload_bytes)
+    return _record(payload["key"], payload["result"])
 
 
 def _record(key: str, result: JsonObject) -> NodeRecord:

@@ -1,6 +1,7 @@
 """The backend contract on the real runtime: parallel branches, steps of the upstream, state, artifacts, the handoff."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from app.core.artifact import NewArtifact
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.core.suspend import Suspended
+from app.events.catalog.execution import StepCompleted
+from app.events.envelope import Event
 from app.views.run import Run
 from app.views.thread import Thread
 from app.wiring.runtime import Holdfast
@@ -186,6 +189,34 @@ async def test_a_renewal_of_leases_does_not_cut_off_the_siblings_of_a_call_that_
         assert asked.kind == "approval", "nobody is asked about a step that was cut off"
         await answer(holdfast, asked.id, {"decision": "approve"})
         assert ((await ended(holdfast, run)).output, begun) == ("worked", ["s"])
+
+
+@pytest.mark.requirement("PX-1")
+async def test_what_a_backend_does_with_a_steps_result_does_not_change_what_clients_see(
+    settings: Settings, space: Path
+) -> None:
+    """An event goes out to slow readers for as long as they take; its content stays what was stored."""
+
+    async def act(ctx: Context) -> str:
+        made = await ctx.step("s", "readonly", lines, tool="theirs")
+        made["lines"].append("not stored")
+        return "done"
+
+    async def lines() -> dict[str, list[str]]:
+        return {"lines": ["stored"]}
+
+    published: list[Event] = []
+    async with opened(settings, space, backends=with_native(Probe(act))) as holdfast:
+        log, before = holdfast.store.log, holdfast.store.log.on_commit
+
+        def committed(events: Sequence[Event], seconds: float) -> None:
+            published.extend(events)
+            before(events, seconds)
+
+        log.on_commit = committed
+        await ended(holdfast, await submit(holdfast, "probe", "go"))
+    steps = [event for event in published if event.type == StepCompleted.type]
+    assert [event.payload["result"]["output"] for event in steps] == [{"lines": ["stored"]}]
 
 
 @pytest.mark.requirement("G4")

@@ -62,13 +62,20 @@ async def first_frame(port: int, path: str, last_id: int) -> Frame:
 
 
 async def read(
-    client: httpx2.AsyncClient, path: str, last_id: int | None = None, *, at_most: int | None = None
+    client: httpx2.AsyncClient,
+    path: str,
+    last_id: int | None = None,
+    *,
+    at_most: int | None = None,
+    begun: asyncio.Event | None = None,
 ) -> list[Frame]:
-    """Frames until the stream ends, or until `at_most` have come."""
+    """Frames until the stream ends, or until `at_most` have come. `begun` is set when the server has answered."""
     headers = {} if last_id is None else {"last-event-id": str(last_id)}
     found: list[Frame] = []
     async with client.stream("GET", path, headers=headers) as answer:
         assert answer.status_code == 200, await answer.aread()
+        if begun is not None:
+            begun.set()
         async for frame in frames(answer):
             found.append(frame)
             if len(found) == at_most:

@@ -123,7 +123,9 @@ async def test_a_stream_goes_on_across_restarts_of_the_server(tmp_path: Path) ->
 @pytest.mark.requirement("PX-1")
 async def test_a_thread_s_stream_goes_through_its_runs_and_ends_with_its_deletion(client: httpx2.AsyncClient) -> None:
     thread_id = (await client.post("/api/threads", json={"title": "talk"})).json()["id"]
-    reading = asyncio.create_task(sse.read(client, f"/api/threads/{thread_id}/stream"))
+    begun = asyncio.Event()
+    reading = asyncio.create_task(sse.read(client, f"/api/threads/{thread_id}/stream", begun=begun))
+    await asyncio.wait_for(begun.wait(), 30)
     for text in ("one", "two"):
         answer = await client.post(f"/api/threads/{thread_id}/messages?wait=30", json={"agent": "echo", "input": text})
         assert answer.status_code == 200

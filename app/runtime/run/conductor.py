@@ -88,7 +88,7 @@ class Conductor:
             return [_failed(toolset)]
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
-        family = _own(run, events) if events else await self._read_family(scope, run)
+        family = _of_new_run(run, events) if events else await self._read_family(scope, run)
         if not new:
             control.note_stored(run.id, family)
         if run.tool is not None or run.undo_of is not None:
@@ -203,7 +203,7 @@ class Conductor:
             budget,
             before,
             family,
-            asked.get("input"),
+            _own(asked.get("input")),
             self._ask_agent,
             self._child,
             RunHooks(toolset.hooks, run_log, agent.name, family, load),
@@ -340,7 +340,12 @@ def _ended_by(error: Exception | CutOff, run: Run) -> list[Payload]:
     return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
 
 
-def _own(run: Run, events: Sequence[Event]) -> list[Event]:
+def _own(value: Any) -> Any:
+    """The same for a backend, which may change what it gets: the payload of an event is what clients are shown."""
+    return value if value is None or isinstance(value, str) else json.loads(json.dumps(value))
+
+
+def _of_new_run(run: Run, events: Sequence[Event]) -> list[Event]:
     """The events of a run that nothing was done for yet: it has no subagents."""
     run_id, first = run.id, run.first_seq
     return [event for event in events if event.run_id == run_id and event.seq >= first]

@@ -189,7 +189,7 @@ class RunContext:
             agent=self.agent,
             input=self.input,
             parts=tuple(parts),
-            metadata=MappingProxyType(dict(self._request.get("metadata") or {})),
+            metadata=MappingProxyType(json.loads(json.dumps(self._request.get("metadata") or {}))),
             labels=MappingProxyType(dict(self._request.get("labels") or {})),
             parent_run_id=self._run.parent_run_id,
         )

@@ -198,10 +198,14 @@ class ToolCalls:
         )
 
     async def _record(self, payload: Payload) -> JsonObject | None:
-        """As it was stored, unless the recorder moved values of its own accord out of it."""
+        """As it was stored, unless the recorder moved values of its own accord out of it. Not the event's own payload,
+        which clients are shown: the tool may change its arguments, and the backend what it gets."""
         event = (await self._log.record(payload)).events[0]
         bounded = isinstance(payload, ToolResulted) and payload.truncated
-        return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
+        if not bounded and event.payload_bytes.find(b'"$blob"') >= 0:
+            return None
+        stored: JsonObject = json.loads(event.payload_bytes)
+        return stored
 
     async def _act(self, calls: list[ToolRequest], scope: CallScope, ports: Ports) -> list[ToolOutcome]:
         effects = self._gateway.registry.effects

@@ -13,12 +13,32 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.core.suspend import Suspended
 from app.events.catalog.execution import StepCompleted
+from app.events.catalog.request import RequestQueued
+from app.events.catalog.tool import ToolInvoked, ToolResulted
 from app.events.envelope import Event
 from app.views.run import Run
 from app.views.thread import Thread
 from app.wiring.runtime import Holdfast
 from tests.runs import ended, events_until, opened, payloads, submit, waiting
 from tests.runtime.run.probing import Probe, answer, effects, open_interrupts, signals, with_native, write
+
+CHANGING = """\
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: change}
+spec:
+  kind: python
+  entry: changing:change
+  effect: readonly
+  input: {type: object, properties: {words: {type: array}}, required: [words]}
+  output: {type: object}
+"""
+CHANGING_CODE = """\
+def change(words: list) -> dict:
+    words.append("b")
+    return {"words": words}
+"""
 
 
 @pytest.fixture
@@ -192,31 +212,43 @@ async def test_a_renewal_of_leases_does_not_cut_off_the_siblings_of_a_call_that_
 
 
 @pytest.mark.requirement("PX-1")
-async def test_what_a_backend_does_with_a_steps_result_does_not_change_what_clients_see(
-    settings: Settings, space: Path
+async def test_what_a_backend_or_tool_does_with_what_it_got_does_not_change_what_clients_see(
+    settings: Settings, tmp_path: Path
 ) -> None:
     """An event goes out to slow readers for as long as they take; its content stays what was stored."""
+    space = write(tmp_path, CHANGING)
+    documents = space / "workspace.yaml"
+    documents.write_text(documents.read_text().replace("tools: [note, publish], sub", "tools: [change], sub"))
+    (space / "changing.py").write_text(CHANGING_CODE)
 
     async def act(ctx: Context) -> str:
-        made = await ctx.step("s", "readonly", lines, tool="theirs")
-        made["lines"].append("not stored")
+        assert isinstance(ctx.input, dict)
+        ctx.input["words"].append("b")
+        made = await ctx.step("s", "readonly", step, tool="theirs")
+        made["words"].append("b")
+        (used,) = await ctx.call_tools([CallRequest("c", "change", {"words": ["a"]})])
+        assert used.output == {"words": ["a", "b"]}
+        used.output["words"].append("c")
         return "done"
 
-    async def lines() -> dict[str, list[str]]:
-        return {"lines": ["stored"]}
+    async def step() -> dict[str, list[str]]:
+        return {"words": ["a"]}
 
-    published: list[Event] = []
+    published: dict[str, Any] = {}
     async with opened(settings, space, backends=with_native(Probe(act))) as holdfast:
         log, before = holdfast.store.log, holdfast.store.log.on_commit
 
         def committed(events: Sequence[Event], seconds: float) -> None:
-            published.extend(events)
+            published.update({event.type: event.payload for event in events})
             before(events, seconds)
 
         log.on_commit = committed
-        await ended(holdfast, await submit(holdfast, "probe", "go"))
-    steps = [event for event in published if event.type == StepCompleted.type]
-    assert [event.payload["result"]["output"] for event in steps] == [{"lines": ["stored"]}]
+        run = await ended(holdfast, await submit(holdfast, "probe", {"words": ["a"]}))
+        assert run.output == "done", run.error
+    assert published[RequestQueued.type]["input"] == {"words": ["a"]}
+    assert published[StepCompleted.type]["result"]["output"] == {"words": ["a"]}
+    assert published[ToolInvoked.type]["arguments"] == {"words": ["a"]}
+    assert published[ToolResulted.type]["output"] == {"words": ["a", "b"]}
 
 
 @pytest.mark.requirement("G4")

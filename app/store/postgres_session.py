@@ -23,6 +23,13 @@ _READER: Final = {
     "enable_sort": "off",
     "enable_incremental_sort": "off",
 }
+_WRITER: Final = {
+    # A batch finds its rows by their keys. Without statistics Postgres expects a small table and reads all of it for
+    # each batch: on a new database an event took twice as long once there were some thousands of threads.
+    "enable_seqscan": "off",
+    # What has no index is then thought to be so dear that older versions would compile it first.
+    "jit": "off",
+}
 
 
 def _limits() -> dict[str, object]:
@@ -41,11 +48,12 @@ def _limits() -> dict[str, object]:
 
 def settings_sql(*, reads: bool, local: bool = False) -> str:
     """`local` ones end with their transaction."""
-    values = _limits() | (_READER if reads else {})
+    values = _limits() | (_READER if reads else _WRITER)
     return "; ".join(f"SET {'LOCAL ' if local else ''}{name} = {value}" for name, value in values.items())
 
 
 READER_SETTINGS: Final = "; ".join(f"SET {name} = {value}" for name, value in _READER.items())
+WRITER_SETTINGS: Final = "; ".join(f"SET {name} = {value}" for name, value in _WRITER.items())
 
 
 class Transaction(Protocol):

@@ -19,6 +19,7 @@ from app.store import (
     idle_threads,
     leases,
     materialize,
+    postgres_append,
     postgres_session,
     project_lines,
     reader,
@@ -284,6 +285,28 @@ async def test_postgres_stops_at_a_page_s_end_without_statistics(postgres_server
     plan = await _postgres_plan(connection, vars(reader)[name])
     await connection.close()
     assert "Index Scan" in plan and "Sort  (cost" not in plan, plan  # which a merge by a "Sort Key" is not
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        ("unlocked", postgres_append.append_if_unchanged(True, True)),
+        ("locked", postgres_append.append((True, True, True, True))),
+        ("threads", materialize._CHANGE_THREAD.postgres_bulk),
+    ],
+    ids=["unlocked", "locked", "threads"],
+)
+async def test_a_batch_on_postgres_finds_its_rows_by_their_keys_without_statistics(
+    postgres_server: PostgresServer, name: str, statement: str
+) -> None:
+    await create_database(postgres_server, f"batches_{name}")
+    connection = await asyncpg.connect(postgres_server.url(f"batches_{name}"), statement_cache_size=0)
+    await connection.execute(f"{postgres_session.WRITER_SETTINGS}; SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE asked AS {statement}")
+    nothing = ", ".join(["NULL"] * max(map(int, re.findall(r"\$(\d+)", statement))))
+    plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE asked({nothing})"))
+    await connection.close()
+    assert "Index Scan using threads_pkey" in plan and "Seq Scan" not in plan, plan
 
 
 async def test_postgres_finds_the_runs_at_work_and_the_leases_of_a_dead_owner_by_their_indexes(

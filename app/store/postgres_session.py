@@ -29,6 +29,8 @@ _WRITER: Final = {
     "enable_seqscan": "off",
     # What has no index is then thought to be so dear that older versions would compile it first.
     "jit": "off",
+    # One plan serves every batch. To choose between that and one for this very batch takes as long as the batch.
+    "plan_cache_mode": "force_generic_plan",
 }
 
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from app.backends.contract import Context
 from app.core.settings import Settings
 from app.events.catalog import request
 from app.events.envelope import Event
 from tests.cut_runs import left_behind, seen_through
 from tests.evals.judged import agent, write
 from tests.runs import ended, opened, payloads, submit
+from tests.runtime.run.probing import Probe, with_native
 
 MAIL = """---
 apiVersion: holdfast/v1
@@ -92,3 +94,20 @@ async def test_a_former_agent_that_does_not_pass_either_fails_the_run(settings: 
         events = await seen_through(holdfast, await submit(holdfast, "clerk", "be rude"))
     assert events[-1].payload["error"]["code"] == "GATE_NOT_PASSED"
     assert [one["passed"] for one in payloads(events, "gate.evaluated")] == [False, False]
+
+
+async def test_a_former_agent_of_another_backend_has_the_config_of_its_own(settings: Settings, tmp_path: Path) -> None:
+    async def act(ctx: Context) -> str:
+        return f"{ctx.config.get('word')}: please"
+
+    backends = with_native(Probe(act))
+    former = "  backend: probe\n  config: {probe: {word: mine}}\n"
+    async with opened(
+        settings, write(tmp_path, agent("clerk", "[{evaluator: polite}]", former)), backends=backends
+    ) as holdfast:
+        first = await ended(holdfast, await submit(holdfast, "clerk", "be rude"))
+        assert first.output == "mine: please", first.error
+    gates = f"[{{evaluator: polite, mode: blocking, onFail: fallback, fallbackDigest: {first.workspace_digest}}}]"
+    async with opened(settings, write(tmp_path, agent("clerk", gates)), backends=backends) as holdfast:
+        again = await ended(holdfast, await submit(holdfast, "clerk", "be rude"))
+        assert again.output == "mine: please", again.error

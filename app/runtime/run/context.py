@@ -94,6 +94,8 @@ class RunContext:
     memory: str
     skill: Skill | None
     tools: frozenset[str]
+    config: Mapping[str, Any]
+    """Of its own kind, also where it answers for the agent of a former workspace, in a log that another kind began."""
     state: Any
     """What the thread's last run of the agent left."""
 
@@ -149,10 +151,6 @@ class RunContext:
     @property
     def max_reworks(self) -> int:
         return self.definition.spec.max_reworks
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        return self.definition.spec.config.get(self._backend, {})
 
     @property
     def mode(self) -> Mode:

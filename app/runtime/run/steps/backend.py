@@ -149,7 +149,7 @@ def make_context(run_scope: RunScope) -> RunContext:
     context.input, context.instructions = run_scope.given, "\n\n".join(filter(None, texts))
     context.history, context.memory, context.state = run_scope.history, run_scope.memory, run_scope.state
     context.skill = None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools))
-    context.tools = allowed
+    context.tools, context.config = allowed, agent.spec.config.get(run_scope.backend.kind, {})
     gates = run_scope.gates = services.gates.of(run_scope.workspace, agent)
     if gates.blocking:
         context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)

@@ -217,6 +217,8 @@ class _Worker(threading.Thread):
             except BaseException as error:  # handed to whoever waits
                 failure = error
             loop.call_soon_threadsafe(_settle, future, result, failure)
+            # Whoever asked frees it: the next job would wait for that here, and until then all of it would be kept.
+            del job, work, future, result, failure
         if self._connection is not None:
             self._connection.close()
 

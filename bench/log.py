@@ -1,8 +1,8 @@
 """`make bench-log`: what the log costs over a raw group-commit writer, side by side in one run, as one JSON line.
 
 Raw writes rows of the same number, columns and size in the same kind of transactions; it stamps, validates, redacts,
-hashes, folds and publishes nothing. Both go through the same database object, so the ratio is the price of the log. The
-interpreter is set up as `holdfast serve` does it: with Python's own settings a fifth of an append is garbage collection.
+hashes, folds and publishes nothing. Both go through the same database object, so the ratio is the price of the log.
+The interpreter is set up as `holdfast serve` does it: else a fifth of an append is garbage collection.
 """
 
 import argparse
@@ -63,7 +63,7 @@ class RawWriter:
                 rows = [row for row, _ in batch]
 
                 async def work(tx: Tx, rows: list[tuple[Any, ...]] = rows) -> None:
-                    await tx.append(rows)
+                    await tx.append(rows, alone=True)
 
                 await self._database.write(work)
                 for _, done in batch:

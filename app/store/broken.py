@@ -37,6 +37,9 @@ class StopsWhenBroken:
             self._stop_the_process(broken)
             raise
 
+    async def settle(self) -> None:
+        await self._inner.settle()
+
     async def ping(self) -> None:
         await self._inner.ping()
 

@@ -130,12 +130,16 @@ class Tx(Protocol):
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
         before: Sequence[Row] = (),
+        *,
+        alone: bool = False,
     ) -> None:
         """The hot statement: events, and the threads and runs of which only the counters moved.
 
         Each dialect has its fastest way. Rows in the order of `EVENT_COLUMNS`, `DELTA_COLUMNS`, `MOVED_THREAD` and
         `MOVED_RUN`. `before` has a row of `BEFORE_MOVE` for each of the threads: what the writer believes to be stored,
-        where it has not locked them. Raises `Conflict` if it is not so; where nobody else writes it always is.
+        where it has not locked them. Raises `Conflict` if it is not so; where nobody else writes it always is. `alone`
+        says that nothing else is part of the transaction, so that it may be committed by this, and `CommitUnknown`
+        raised.
         """
         ...
 
@@ -163,6 +167,11 @@ class Database(Protocol):
     async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         """Statements that each commit by themselves, outside of the writer's turn. After a lost connection nobody knows
         whether the last one was made."""
+        ...
+
+    async def settle(self) -> None:
+        """After `CommitUnknown`: returns once nothing that was sent before can still be made. What is not stored then
+        never will be."""
         ...
 
     async def ping(self) -> None:

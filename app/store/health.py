@@ -68,6 +68,9 @@ class WatchedDatabase:
             self._note(error)
             raise
 
+    async def settle(self) -> None:
+        await self._inner.settle()
+
     async def ping(self) -> None:
         await self._inner.ping()
 

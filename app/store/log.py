@@ -23,12 +23,12 @@ from app.events.ports import (
 from app.store import materialize
 from app.store.commit_watch import CommitWatch
 from app.store.decide import ThreadHead, decide
-from app.store.engine import CommitUnknown, Conflict, Database, Locked, Sql, Tx
+from app.store.engine import CommitUnknown, Conflict, Database, Locked, Row, Sql, Tx
 from app.store.event_rows import DELTA
 from app.store.heads import Needs, load_heads, load_keys, load_records
 from app.store.outbox import PUT_UNREAD, OutboxTable
 from app.store.parked import AGAIN_SECONDS, ParkedCommands, locked_threads
-from app.store.plain_batch import MemoryTrust, append_plain, plain_heads
+from app.store.plain_batch import MemoryTrust, PlainBatch, append_plain, place_batch, plain_heads
 from app.store.project_lines import load_turns
 from app.store.waiting import WaitingCommand, merge
 
@@ -236,7 +236,19 @@ class Log:
 
             async def work(tx: Tx) -> tuple[list[Answer], Heads]:
                 nonlocal decided
-                decided = await self._decide_and_write(tx, commands)
+                disturbed = self._disturbed(tx.turn)
+                plain = plain_heads(commands, self._hot, disturbed)
+                if plain is not None and self._trust.allows():
+                    placed = place_batch(commands, plain, tx.turn)
+                    unread = self._unread(placed.answers)
+                    decided = placed.answers, self._to_keep(plain)  # before it is sent: it may commit by itself
+                    await self._append_from_memory(tx, placed, alone=not unread)
+                else:
+                    decided = await self._append_any(tx, commands, disturbed)
+                    unread = self._unread(decided[0])
+                if unread:
+                    await tx.many(PUT_UNREAD, unread)
+                    self._noted = True
                 return decided
 
             try:
@@ -298,38 +310,28 @@ class Log:
         if self._parked:
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._try_parked)
 
-    async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
-        disturbed = self._disturbed(tx.turn)
-        plain = plain_heads(commands, self._hot, disturbed)
-        heads: Heads = {}
-        if plain is not None and self._trust.allows():
-            answers = await self._append_from_memory(tx, commands, plain)
-            if not self._hot.roomy:  # otherwise they are kept already, and nothing has to go soon
-                heads = {(head.tenant, head.records.thread.id): head for head in plain}
-        else:
-            heads, answers = await self._append_any(tx, commands, disturbed)
-        outbox = self.outbox
-        if outbox is not None and outbox.wanted:
-            rows = outbox.rows([answer.events for answer in answers if isinstance(answer, Appended)])
-            if rows:
-                await tx.many(PUT_UNREAD, rows)
-                self._noted = True
-        return answers, heads
+    def _to_keep(self, heads: Sequence[ThreadHead]) -> Heads:
+        if self._hot.roomy:  # they are kept already, and nothing has to go soon
+            return {}
+        return {(head.tenant, head.records.thread.id): head for head in heads}
 
-    async def _append_from_memory(
-        self, tx: Tx, commands: Sequence[Command], heads: Sequence[ThreadHead]
-    ) -> list[Answer]:
+    async def _append_from_memory(self, tx: Tx, batch: PlainBatch, *, alone: bool) -> None:
         try:
-            appended = await append_plain(tx, commands, heads)
+            await append_plain(tx, batch, alone=alone)
         except Conflict:
             self._trust.broken()
             raise
         self._trust.kept()
-        return appended
+
+    def _unread(self, answers: Sequence[Answer]) -> list[Row]:
+        outbox = self.outbox
+        if outbox is None or not outbox.wanted:
+            return []
+        return outbox.rows([answer.events for answer in answers if isinstance(answer, Appended)])
 
     async def _append_any(
         self, tx: Tx, commands: Sequence[Command], disturbed: int | None
-    ) -> tuple[Heads, list[Answer]]:
+    ) -> tuple[list[Answer], Heads]:
         """Decides and writes a batch that is not plain; the heads are ready for the next batch then."""
         needs = Needs.of(commands)
         heads = await load_heads(tx, needs, self._hot, disturbed)
@@ -350,7 +352,7 @@ class Log:
         for head in heads.values():
             head.settle(tx.turn or 0)
         # Not worth keeping for the next batch: a thread that does not exist.
-        return {place: head for place, head in heads.items() if head.exists}, answers
+        return answers, {place: head for place, head in heads.items() if head.exists}
 
     def _disturbed(self, turn: int | None) -> int | None:
         """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""
@@ -377,6 +379,7 @@ class Log:
         give_up_at = self._clock.monotonic() + PATIENCE_SECONDS
         while True:
             try:
+                await self._database.settle()
                 found = await self._database.read(look)
             except StoreError as error:
                 self._refuse_all(error)

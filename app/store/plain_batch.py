@@ -12,6 +12,7 @@ looked up, or a command that is refused.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from app.core.value import mutable
 from app.events.ports import Answer, Appended, Command
 from app.store.decide import ThreadHead
 from app.store.engine import Row, Tx
@@ -80,14 +81,25 @@ def plain_heads(
     return heads
 
 
-async def append_plain(tx: Tx, commands: Sequence[Command], heads: Sequence[ThreadHead]) -> list[Answer]:
-    """Gives each event its place and writes them. There is a head for each command; all are ready for the next batch
-    then."""
+@mutable(slots=True)
+class PlainBatch:
+    """What it becomes, and the rows that say so."""
+
+    answers: list[Answer]
+    events: list[Row]
+    deltas: list[Row]
+    threads: list[Row]
+    runs: list[Row]
+    before: list[Row]
+
+
+def place_batch(commands: Sequence[Command], heads: Sequence[ThreadHead], turn: int | None) -> PlainBatch:
+    """Gives each event its place. There is a head for each command; all are ready for the next batch then."""
     answers: list[Answer] = []
     events: list[Row] = []
     deltas: list[Row] = []
     before: list[Row] = []
-    guarded = tx.turn is None
+    guarded = turn is None
     for command, head in zip(commands, heads, strict=True):
         if guarded and not head.touched_runs:  # the first command of its thread
             before.append(_before(head))
@@ -96,14 +108,14 @@ async def append_plain(tx: Tx, commands: Sequence[Command], heads: Sequence[Thre
             answers.append(Appended((place_plain(drafts[0], head, events, deltas),)))
         else:
             answers.append(Appended(tuple([place_plain(draft, head, events, deltas) for draft in drafts])))
-    turn = tx.turn or 0
+    seen = turn or 0
     threads: list[Row] = []
     moved: list[Row] = []
     for head in heads:
         touched = head.touched_runs
         if not touched:  # another command of a thread that is among the rows already
             continue
-        head.seen = turn
+        head.seen = seen
         it, runs, key = head.records.thread, head.records.runs, head.key
         known, digest = head.tail
         threads.append((
@@ -113,8 +125,11 @@ async def append_plain(tx: Tx, commands: Sequence[Command], heads: Sequence[Thre
             run = runs[run_id]
             moved.append((key, run.first_seq, run.last_seq, run.run_seq))
         touched.clear()
-    await tx.append(events, deltas, threads, moved, before)
-    return answers
+    return PlainBatch(answers, events, deltas, threads, moved, before)
+
+
+async def append_plain(tx: Tx, batch: PlainBatch, *, alone: bool) -> None:
+    await tx.append(batch.events, batch.deltas, batch.threads, batch.runs, batch.before, alone=alone)
 
 
 def _before(head: ThreadHead) -> Row:

@@ -4,6 +4,7 @@ Leaves to others: what is written (the log) and the schema (migrate).
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -20,8 +21,8 @@ from app.store.engine import (
     Tx,
 )
 from app.store.patience import Patience
-from app.store.postgres_append import append, append_if_unchanged, arrays, packed
-from app.store.postgres_session import LentSession, OwnSession, Session
+from app.store.postgres_append import CHANGED, append, append_if_unchanged, arrays, packed
+from app.store.postgres_session import LentSession, OwnSession, Session, Transaction
 
 T = TypeVar("T")
 
@@ -32,6 +33,12 @@ _PING: Final = (
     "LOCK TABLE threads, events, deltas, runs, leases, interrupts, transcript_entries, artifacts, idempotency_keys "
     "IN ROW EXCLUSIVE MODE; ROLLBACK"
 )
+_SESSION: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_END_SESSION: Final = Sql(  # waits for so many milliseconds; no row where it has ended already
+    "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+)
+_SESSIONS_IN_DOUBT: Final = 16
+"""More than are lost before the log asks for the outcome of its own."""
 
 _LOST: Final = (
     OSError,
@@ -96,18 +103,69 @@ class _PostgresTx:
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
         before: Sequence[Row] = (),
+        *,
+        alone: bool = False,
     ) -> None:
         if before:
             params = packed(threads, before, runs, events, deltas)
             if params is None:
                 raise Conflict  # then it is written with its threads locked
-            moved = await self._connection.fetchrow(append_if_unchanged(bool(events), bool(deltas)), *params)
-            if moved is None or tuple(moved) != (len(threads), len(runs)):
-                raise Conflict
+            try:
+                await self._connection.execute(append_if_unchanged(bool(events), bool(deltas)), *params)
+            except asyncpg.InvalidTextRepresentationError as error:
+                if CHANGED in str(error):
+                    raise Conflict from error
+                raise
             return
         parts = (events, deltas, threads, runs)
         columns = [column for rows in parts if rows for column in arrays(rows)]
         await self._connection.execute(append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
+
+
+class _WriterTx(_PostgresTx):
+    """Begins with its first statement. A batch that is alone is a transaction by itself, in one round trip instead of
+    three."""
+
+    def __init__(self, connection: "asyncpg.Connection[Any]", session: Session) -> None:
+        super().__init__(connection)
+        self._session = session
+        self.transaction: Transaction | None = None
+        self.in_doubt = False
+        """A statement that commits by itself was sent, and how it ended is not known."""
+
+    async def _begin(self) -> None:
+        if self.transaction is None:
+            self.transaction = self._session.transaction(self._connection, reads=False, snapshot=False)
+            await self.transaction.start()
+
+    async def rows(self, sql: Sql, *params: Any) -> list[Row]:
+        await self._begin()
+        return await super().rows(sql, *params)
+
+    async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        await self._begin()
+        await super().many(sql, rows)
+
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        await self._begin()
+        return await super().returning(sql, rows)
+
+    async def append(
+        self,
+        events: Sequence[Row],
+        deltas: Sequence[Row] = (),
+        threads: Sequence[Row] = (),
+        runs: Sequence[Row] = (),
+        before: Sequence[Row] = (),
+        *,
+        alone: bool = False,
+    ) -> None:
+        if alone and self.transaction is None and not self._session.each_in_transaction:
+            self.in_doubt = True
+        else:
+            await self._begin()
+        await super().append(events, deltas, threads, runs, before)
+        self.in_doubt = False
 
 
 class _StatementTx(_PostgresTx):
@@ -146,6 +204,10 @@ class PostgresDatabase:
         self._url = url
         self._session: Session = LentSession() if lent else OwnSession()
         self._writer: asyncpg.Connection[Any] | None = None
+        self._writers_session: Row | None = None
+        """Its process, and when it began."""
+        self._in_doubt: deque[Row] = deque(maxlen=_SESSIONS_IN_DOUBT)
+        """The sessions of commits of unknown outcome."""
         self._pool: asyncpg.Pool[Any] | None = None
         self._one_write = asyncio.Lock()
 
@@ -154,34 +216,42 @@ class PostgresDatabase:
             try:
                 connection = await self._writing()
                 return await self._transact(connection, work)
-            except (CommitUnknown, *_LOST):
+            except CommitUnknown:
+                if self._writers_session is not None:
+                    self._in_doubt.append(self._writers_session)
+                await self._drop_writer()
+                raise
+            except _LOST:
                 await self._drop_writer()
                 raise
 
     async def _transact(self, connection: "asyncpg.Connection[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
-        transaction = self._session.transaction(connection, reads=False, snapshot=False)
+        tx = _WriterTx(connection, self._session)
         try:
             with Patience(ANSWER_SECONDS):
-                await transaction.start()
-                result = await work(_PostgresTx(connection))
+                result = await work(tx)
         except _RACED as error:
-            await self._roll_back(transaction)
+            await self._roll_back(tx)
             raise Conflict from error
         except asyncpg.LockNotAvailableError as error:
-            await self._roll_back(transaction)
+            await self._roll_back(tx)
             raise Locked from error
         except _LOST as error:
+            if tx.in_doubt:
+                raise CommitUnknown from error
             await self._drop_writer()
             raise _translated(error) from error
-        except asyncpg.PostgresError as error:
-            await self._roll_back(transaction)
+        except asyncpg.PostgresError as error:  # in doubt or not: what ends with an error was not committed
+            await self._roll_back(tx)
             raise _translated(error) from error
         except BaseException:
-            await self._roll_back(transaction)
+            await self._roll_back(tx)
             raise
+        if tx.transaction is None:
+            return result
         try:
             with Patience(ANSWER_SECONDS):
-                await transaction.commit()
+                await tx.transaction.commit()
         except _RACED as error:
             raise Conflict from error
         except asyncpg.DiskFullError as error:
@@ -190,10 +260,12 @@ class PostgresDatabase:
             raise CommitUnknown from error
         return result
 
-    async def _roll_back(self, transaction: Any) -> None:
+    async def _roll_back(self, tx: _WriterTx) -> None:
+        if tx.transaction is None:
+            return
         try:
             with Patience(ANSWER_SECONDS):
-                await transaction.rollback()
+                await tx.transaction.rollback()
         except (asyncpg.PostgresError, *_LOST):
             await self._drop_writer()
 
@@ -218,6 +290,19 @@ class PostgresDatabase:
         if self._session.each_in_transaction:
             return _StatementTx(connection, self._session)
         return _PostgresTx(connection)
+
+    async def settle(self) -> None:
+        """A session goes on when its connection is lost, and commits what it was sent: it is ended."""
+        while self._in_doubt:
+            session = self._in_doubt[0]
+            await self._end(session)
+            if self._in_doubt and self._in_doubt[0] is session:
+                self._in_doubt.popleft()
+
+    async def _end(self, session: Row) -> None:
+        ended = await self.look(lambda tx: tx.rows(_END_SESSION, *session))
+        if ended and not ended[0][0]:
+            raise StorageDown("the database has not ended a lost session yet")
 
     async def ping(self) -> None:
         async def ask(connection: Any) -> None:
@@ -298,6 +383,9 @@ class PostgresDatabase:
                     writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS, **self._session.options)
                     try:
                         await self._session.prepare(writer, reads=False)
+                        # Behind a pooler it is somebody else's as well.
+                        lent = self._session.each_in_transaction
+                        self._writers_session = None if lent else await writer.fetchrow(_SESSION)
                     except BaseException:
                         writer.terminate()
                         raise

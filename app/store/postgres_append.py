@@ -58,6 +58,8 @@ _MOVE_UNCHANGED_THREADS: Final = (
     "ON o.key = v.key AND o.head_hash = v.hash_before "
     "FOR NO KEY UPDATE OF o SKIP LOCKED) AS f WHERE t.ctid = f.place RETURNING 1"
 )
+CHANGED: Final = "holdfast: another server has written to a thread of this batch"
+"""The error that ends it, as Postgres logs it and answers."""
 _APPENDED: Final = (
     (EVENT_COLUMNS, _INSERT_EVENTS),
     (DELTA_COLUMNS, _INSERT_DELTAS),
@@ -95,24 +97,29 @@ def arrays(rows: Sequence[Row]) -> list[list[Any]]:
 
 @lru_cache
 def append_if_unchanged(events: bool, deltas: bool) -> str:
-    """Returns how many threads and runs it moved: if that is not all of them, nothing of it may be committed.
+    """Ends with an error, `CHANGED`, if it did not move all of the threads and runs: then nothing of it is committed,
+    even where it is a transaction by itself.
 
     Its parameters are packed, see `packed`: the threads with what they were before, the runs, the events, the deltas.
     """
     threads, first = _unpacked(_GUARDED, 1)
+    first_of_runs = first
     runs, first = _unpacked(MOVED_RUN, first)
     named = [
         f"moved_threads AS ({_MOVE_UNCHANGED_THREADS.format(rows=threads)})",
         f"moved_runs AS ({_MOVE_RUNS.format(rows=runs)} RETURNING 1)",
     ]
+    all_threads = "(SELECT count(*) FROM moved_threads) = cardinality($1::text::bigint[])"
     for there, (columns, statement) in zip((events, deltas), _APPENDED, strict=False):
         if there:
             rows, after = _unpacked(columns, first)
             # An event of a thread that was not moved would wait for the thread's row, or miss it.
-            all_moved = "(SELECT count(*) FROM moved_threads) = cardinality($1::text::bigint[])"
-            named.append(f"part{first} AS ({statement.format(rows=rows)} WHERE {all_moved})")
+            named.append(f"part{first} AS ({statement.format(rows=rows)} WHERE {all_threads})")
             first = after
-    return f"WITH {', '.join(named)} SELECT (SELECT count(*) FROM moved_threads), (SELECT count(*) FROM moved_runs)"
+    all_runs = f"(SELECT count(*) FROM moved_runs) = cardinality(${first_of_runs}::text::bigint[])"
+    # A text that is no number, where a number is wanted: SQL has no other way to refuse in the middle of a statement.
+    checked = f"CASE WHEN {all_threads} AND {all_runs} THEN '1' ELSE '{CHANGED}' END"
+    return f"WITH {', '.join(named)} SELECT CAST({checked} AS integer)"
 
 
 def _unpacked(columns: Columns, first: int) -> tuple[str, int]:

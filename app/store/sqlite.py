@@ -168,6 +168,8 @@ class _SqliteTx:
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
         before: Sequence[Row] = (),
+        *,
+        alone: bool = False,
     ) -> None:
         if events:
             self._many(_INSERT_EVENTS, events)
@@ -291,6 +293,9 @@ class SqliteDatabase:
 
     async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self.write(work)
+
+    async def settle(self) -> None:
+        return  # a commit that failed here has failed
 
     async def ping(self) -> None:
         await self.write(_ping)

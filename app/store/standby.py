@@ -155,6 +155,9 @@ class StandbyDatabase:
     async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._primary.act(work)
 
+    async def settle(self) -> None:
+        await self._primary.settle()
+
     async def ping(self) -> None:
         await self._primary.ping()
 

@@ -60,8 +60,8 @@ class Point:
 class _Watched:
     """A transaction that looks at the events it is given."""
 
-    def __init__(self, inner: Tx, look: Callable[[Sequence[Row], Sequence[Row]], None]) -> None:
-        self._inner, self._look = inner, look
+    def __init__(self, inner: Tx, look: Callable[[Sequence[Row], Sequence[Row]], None], *, may_be_alone: bool) -> None:
+        self._inner, self._look, self._may_be_alone = inner, look, may_be_alone
 
     @property
     def turn(self) -> int | None:
@@ -83,9 +83,12 @@ class _Watched:
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
         before: Sequence[Row] = (),
+        *,
+        alone: bool = False,
     ) -> None:
         self._look(events, deltas)
-        await self._inner.append(events, deltas, threads, runs, before)
+        # Who is to die before the commit dies within a transaction.
+        await self._inner.append(events, deltas, threads, runs, before, alone=alone and self._may_be_alone)
 
 
 class _DoomedDatabase(Passing):
@@ -99,7 +102,7 @@ class _DoomedDatabase(Passing):
 
     async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         async def watched(tx: Tx) -> T:
-            result = await work(_Watched(tx, self._look))
+            result = await work(_Watched(tx, self._look, may_be_alone=self._point.side == "after"))
             if self._reached and self._point.side == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
             return result

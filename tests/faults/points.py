@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, cast
 
 from app.bus.relay import Relay
 from app.core.clock import SystemClock
@@ -15,7 +15,7 @@ from app.events.hub import Hub
 from app.events.ports import StorageDown
 from app.events.recorder import Recorder
 from app.policy.redaction import LogRedaction
-from app.store.engine import CommitUnknown, Database, Tx
+from app.store.engine import CommitUnknown, Database, Row, Tx
 from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
 from app.store.leases import LeaseTable
@@ -64,6 +64,9 @@ class Passing:
     async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self.write(work)  # what is done to a write is done to this one as well
 
+    async def settle(self) -> None:
+        await self._inner.settle()
+
     async def ping(self) -> None:
         await self._inner.ping()
 
@@ -107,6 +110,19 @@ class _Undone(Exception):
     """Rolls a transaction back whose outcome nobody is to know."""
 
 
+class _NeverAlone:
+    """A transaction in which no statement commits by itself, so that all of it can be rolled back."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    async def append(self, *rows: Sequence[Row], alone: bool = False) -> None:
+        await self._tx.append(*rows)
+
+
 class ForgetfulDatabase(Passing):
     """Loses the connection while it commits: the caller does not hear whether the transaction is there."""
 
@@ -117,7 +133,7 @@ class ForgetfulDatabase(Passing):
         fate, self.next_commit = self.next_commit, "answered"
 
         async def watched(tx: Tx) -> T:
-            result = await work(tx)
+            result = await work(cast(Tx, _NeverAlone(tx)))
             if fate == "rolled back":
                 raise _Undone
             return result

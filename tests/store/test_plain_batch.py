@@ -33,9 +33,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     append = plain_batch.append_plain
 
-    async def counted(tx: Any, commands: Any, heads: Any) -> Any:
-        sizes.append(len(commands))
-        return await append(tx, commands, heads)
+    async def counted(tx: Any, batch: Any, *, alone: bool) -> None:
+        sizes.append(len(batch.answers))
+        await append(tx, batch, alone=alone)
 
     monkeypatch.setattr(log_module, "append_plain", counted)
     return sizes

@@ -65,14 +65,13 @@ def short(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ends: list[str] = []
     append = plain_batch.append_plain
 
-    async def noted(tx: Any, commands: Any, heads: Any) -> Any:
+    async def noted(tx: Any, batch: Any, *, alone: bool) -> None:
         try:
-            answered = await append(tx, commands, heads)
+            await append(tx, batch, alone=alone)
         except Conflict:
             ends.append("conflict")
             raise
         ends.append("written")
-        return answered
 
     monkeypatch.setattr(log_module, "append_plain", noted)
     return ends
@@ -314,11 +313,10 @@ async def test_a_connection_that_ends_within_the_transaction_leaves_nothing_and_
     before = await _events(first, scope)
     append = plain_batch.append_plain
 
-    async def cut(tx: Tx, commands: Any, heads: Any) -> Any:
-        answered = await append(tx, commands, heads)
+    async def cut(tx: Tx, batch: Any, **_: Any) -> None:
+        await append(tx, batch, alone=False)
         ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'threads'::regclass AND mode = $1"
         await _change(shared, ended, "RowExclusiveLock")
-        return answered
 
     with monkeypatch.context() as patch:
         patch.setattr(log_module, "append_plain", cut)

@@ -40,10 +40,11 @@ RESULT = {"text": TEXT, "count": 17, "ok": True}
 
 
 class RawWriter:
-    """Group commit and nothing else."""
+    """Group commit and nothing else. Its transactions begin and end by statements of their own, as they did when the
+    goals were set; `alone`, each is one statement, as what the log writes on Postgres."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, alone: bool = False) -> None:
+        self._database, self._alone = database, alone
         self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[None]]] = []
         self._something = asyncio.Event()
         self._task = asyncio.create_task(self._forever())
@@ -63,7 +64,7 @@ class RawWriter:
                 rows = [row for row, _ in batch]
 
                 async def work(tx: Tx, rows: list[tuple[Any, ...]] = rows) -> None:
-                    await tx.append(rows, alone=True)
+                    await tx.append(rows, alone=self._alone)
 
                 await self._database.write(work)
                 for _, done in batch:
@@ -121,23 +122,26 @@ async def side_by_side(store: Store, producers: int, each: int, rounds: int) -> 
     """Rounds alternate, so that a noisy moment of the machine hits both."""
     payload = json.dumps({"key": "bench:1", "result": RESULT, "step": "bench"}).encode()
     ours: list[float] = []
-    raws: list[float] = []
-    ratios: list[float] = []
     latencies: list[float] = []
+    raws: dict[str, list[float]] = {"raw": [], **({"raw_alone": []} if store.settings.is_postgres else {})}
     for number in range(rounds):
-        raw = RawWriter(store.database)
-        base = 1_000_000 * (1 + number) + producers * 10_000
-        rate, _ = await load(producers, each, raw_append(raw, base, payload))
-        raw.close()
-        raws.append(rate)
+        for nth, (name, rates) in enumerate(raws.items()):
+            raw = RawWriter(store.database, alone=name == "raw_alone")
+            base = 1_000_000 * (1 + number) + 100_000 * nth + producers * 1_000
+            rate, _ = await load(producers, each, raw_append(raw, base, payload))
+            raw.close()
+            rates.append(rate)
         rate, taken = await load(producers, each, log_append(store, await scopes(store, producers)))
         ours.append(rate)
-        ratios.append(ours[-1] / raws[-1])
         latencies += taken
+
+    def ratio(rates: list[float]) -> float:
+        return round(statistics.median(log / raw for log, raw in zip(ours, rates, strict=True)), 3)
+
     return {
-        "raw_per_s": round(statistics.median(raws)),
+        **{f"{name}_per_s": round(statistics.median(rates)) for name, rates in raws.items()},
         "log_per_s": round(statistics.median(ours)),
-        "ratio": round(statistics.median(ratios), 3),
+        **{name.replace("raw", "ratio"): ratio(rates) for name, rates in raws.items()},
         "p50_ms": round(percentile(latencies, 0.5) * 1000, 2),
         "p99_ms": round(percentile(latencies, 0.99) * 1000, 2),
     }

@@ -76,11 +76,16 @@ class _PostgresTx:
     def __init__(self, connection: "asyncpg.Connection[Any]") -> None:
         self._connection = connection
 
+    async def _prepare(self, *, alone: bool = False) -> None:
+        """Before each statement."""
+
     async def rows(self, sql: Sql, *params: Any) -> list[Row]:
+        await self._prepare()
         found: list[Row] = await self._connection.fetch(sql.postgres, *params)
         return found
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        await self._prepare()
         if len(rows) == 1:
             # A single row needs no implicit transaction around it, which executemany would add.
             await self._connection.execute(sql.postgres, *rows[0])
@@ -92,6 +97,7 @@ class _PostgresTx:
     async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
         if len(rows) == 1:
             return await self.rows(sql, *rows[0])
+        await self._prepare()
         assert sql.postgres_bulk is not None
         found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *arrays(rows))
         return found
@@ -110,6 +116,7 @@ class _PostgresTx:
             params = packed(threads, before, runs, events, deltas)
             if params is None:
                 raise Conflict  # then it is written with its threads locked
+            await self._prepare(alone=alone)
             try:
                 await self._connection.execute(append_if_unchanged(bool(events), bool(deltas)), *params)
             except asyncpg.InvalidTextRepresentationError as error:
@@ -119,6 +126,7 @@ class _PostgresTx:
             return
         parts = (events, deltas, threads, runs)
         columns = [column for rows in parts if rows for column in arrays(rows)]
+        await self._prepare(alone=alone)
         await self._connection.execute(append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
 
 
@@ -130,42 +138,16 @@ class _WriterTx(_PostgresTx):
         super().__init__(connection)
         self._session = session
         self.transaction: Transaction | None = None
-        self.in_doubt = False
-        """A statement that commits by itself was sent, and how it ended is not known."""
+        self.commits_by_itself = False
+        """What was sent: if anything but an answer comes back, nobody knows whether it did."""
 
-    async def _begin(self) -> None:
-        if self.transaction is None:
+    async def _prepare(self, *, alone: bool = False) -> None:
+        assert not self.commits_by_itself, "nothing follows a batch that is alone"
+        if alone and self.transaction is None and not self._session.each_in_transaction:
+            self.commits_by_itself = True
+        elif self.transaction is None:
             self.transaction = self._session.transaction(self._connection, reads=False, snapshot=False)
             await self.transaction.start()
-
-    async def rows(self, sql: Sql, *params: Any) -> list[Row]:
-        await self._begin()
-        return await super().rows(sql, *params)
-
-    async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
-        await self._begin()
-        await super().many(sql, rows)
-
-    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
-        await self._begin()
-        return await super().returning(sql, rows)
-
-    async def append(
-        self,
-        events: Sequence[Row],
-        deltas: Sequence[Row] = (),
-        threads: Sequence[Row] = (),
-        runs: Sequence[Row] = (),
-        before: Sequence[Row] = (),
-        *,
-        alone: bool = False,
-    ) -> None:
-        if alone and self.transaction is None and not self._session.each_in_transaction:
-            self.in_doubt = True
-        else:
-            await self._begin()
-        await super().append(events, deltas, threads, runs, before)
-        self.in_doubt = False
 
 
 class _StatementTx(_PostgresTx):
@@ -237,11 +219,11 @@ class PostgresDatabase:
             await self._roll_back(tx)
             raise Locked from error
         except _LOST as error:
-            if tx.in_doubt:
+            if tx.commits_by_itself:
                 raise CommitUnknown from error
             await self._drop_writer()
             raise _translated(error) from error
-        except asyncpg.PostgresError as error:  # in doubt or not: what ends with an error was not committed
+        except asyncpg.PostgresError as error:  # by itself or not, what ends with an error was not committed
             await self._roll_back(tx)
             raise _translated(error) from error
         except BaseException:

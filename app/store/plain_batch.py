@@ -83,7 +83,7 @@ def plain_heads(
 
 @mutable(slots=True)
 class PlainBatch:
-    """What it becomes, and the rows that say so."""
+    """The answers to its commands, and the rows to write before they are given."""
 
     answers: list[Answer]
     events: list[Row]

@@ -258,6 +258,10 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._wal = f"{path}-wal"
+        self._wal_file: int | None = None
+        """To ask for the size of what was written ahead. Not by `stat`: after that, Linux gives the file's next change
+        a time of its own, and the sync of every commit would write the file's inode as well. SQLite holds no locks on
+        this file that closing it here could release."""
         self._turn = 0
         self._warn_over = WAL_WARNING_BYTES
         self._writes: SimpleQueue[Any] = SimpleQueue()
@@ -310,6 +314,9 @@ class SqliteDatabase:
         for worker in self._workers:
             await asyncio.to_thread(worker.join)
         await asyncio.to_thread(self._lone.close)
+        if self._wal_file is not None:
+            os.close(self._wal_file)
+            self._wal_file = None
 
     def _open_writer(self) -> sqlite3.Connection:
         return self._lone.open_writer(self._connect_writer)
@@ -327,9 +334,14 @@ class SqliteDatabase:
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # now it is there
+            self._wal_file = os.open(self._wal, os.O_RDONLY)
         except sqlite3.Error:
             connection.close()
             raise
+        except OSError as error:
+            connection.close()
+            raise StorageDown(f"the log that SQLite writes ahead cannot be opened: {error.strerror}") from error
         return connection
 
     def _write(self, connected: Callable[[], sqlite3.Connection], work: Callable[[Tx], Awaitable[T]]) -> T:
@@ -342,7 +354,8 @@ class SqliteDatabase:
         self._turn += 1
         result = _transact(connection, work, self._turn)
         # The file keeps the limit's size when it is used from its beginning again: over it means it has filled up.
-        size = os.stat(self._wal).st_size
+        assert self._wal_file is not None, "opened with the connection"
+        size = os.lseek(self._wal_file, 0, os.SEEK_END)
         if size > WAL_BYTES:
             _checkpoint(connection)
             self._warn_of(size)

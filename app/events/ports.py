@@ -135,6 +135,10 @@ class Fence:
 class ThreadIsNew:
     """The thread does not exist yet, and never did (a tombstone counts)."""
 
+    minted: bool = False
+    """Its id was made for it a moment ago, and so were those of its runs: nobody can have used them, and the database
+    is not asked."""
+
 
 @value(frozen=True, slots=True)
 class ThreadAccepts:

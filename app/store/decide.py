@@ -30,6 +30,10 @@ class UsedKey:
     run_id: str
 
 
+KNOWN_SIBLINGS: Final = 16
+"""So many records of a thread are known by name: messages mostly, of which a conversation of some turns has no more."""
+
+
 @mutable(slots=True)
 class ThreadHead:
     """A thread as the writer holds it: its records as far as this batch needs them, and what has changed."""
@@ -40,6 +44,11 @@ class ThreadHead:
     """The thread's row; None until it is inserted."""
     purged: bool = False
     """A tombstone stands where the thread was."""
+    minted: bool = False
+    """The thread and its runs are as new as their ids: nothing of them can be stored yet."""
+    siblings: tuple[Touched, ...] | None = None
+    """The records of a thread that began here, other than itself and its runs: no others are stored. None where that
+    is not known, or where there are many."""
     seen: int = 0
     """The last turn of the database in which this was, or became, what is stored."""
     living_leases: dict[str, str] = field(default_factory=dict)
@@ -72,7 +81,7 @@ class ThreadHead:
         """Once it is written: forget what was only needed for that, keep what the next batch will want."""
         records = self.records
         self.seen = turn
-        self.moved = self.state_dirty = False
+        self.moved = self.state_dirty = self.minted = False
         self.touched_runs.clear()
         if self.claims or self.living_leases:
             self.claims.clear()
@@ -89,6 +98,7 @@ class ThreadHead:
             or records.memories
             or records.judgements
         ):
+            self._note_siblings()
             self.moves.clear()
             records.memories.clear()
             records.judgements.clear()
@@ -98,6 +108,11 @@ class ThreadHead:
         for run in tuple(records.runs.values()):
             if run.status not in ACTIVE:
                 del records.runs[run.id]
+
+    def _note_siblings(self) -> None:
+        if self.siblings is not None:
+            new = [one for one in self.moves if one[0] != "judgement" and one not in self.siblings]
+            self.siblings = (*self.siblings, *new) if len(self.siblings) + len(new) <= KNOWN_SIBLINGS else None
 
 
 @mutable(slots=True)

@@ -87,14 +87,20 @@ class Needs:
     """By tenant and route."""
     lines: set[tuple[str, str]] = field(default_factory=set)
     """Tenant and project."""
+    minted: set[tuple[str, str]] = field(default_factory=set)
+    """Tenant and thread of those that cannot be stored yet."""
 
     @classmethod
-    def of(cls, commands: Iterable[Command]) -> "Needs":
+    def of(cls, commands: Iterable[Command], *, again: bool = False) -> "Needs":
+        """`again` after a conflict: then every thread is looked up, also one of which nobody can know."""
         needs = cls()
         for command in commands:
             needs.threads[command.tenant].add(command.thread_id)
             for condition in command.conditions:
-                if isinstance(condition, ports.KeyUnused):
+                if isinstance(condition, ports.ThreadIsNew):
+                    if condition.minted and not again:
+                        needs.minted.add((command.tenant, command.thread_id))
+                elif isinstance(condition, ports.KeyUnused):
                     needs.keys[command.tenant, condition.route].add(condition.key)
                 elif isinstance(condition, ports.ProjectTurn):
                     needs.lines.add((command.tenant, condition.project_id))
@@ -109,6 +115,8 @@ async def load_heads(
     Nor is that asked of one that was seen since `disturbed`, the last turn before which somebody else wrote.
     """
     heads: dict[tuple[str, str], ThreadHead] = {}
+    for tenant, thread_id in needs.minted:
+        heads[tenant, thread_id] = _not_stored(tenant, thread_id, minted=True)
     for tenant in sorted(needs.threads):
         needed = needs.threads[tenant]
         if disturbed is not None:
@@ -116,6 +124,7 @@ async def load_heads(
                 known = hot.get((tenant, thread_id))
                 if known is not None and known.seen >= disturbed:
                     heads[tenant, thread_id] = known
+        if heads:
             needed = {thread_id for thread_id in needed if (tenant, thread_id) not in heads}
             if not needed:
                 continue
@@ -136,8 +145,12 @@ async def load_heads(
         if missing:
             purged = {row[0] for row in await tx.rows(_TOMBSTONES, tenant, missing)}
             for thread_id in missing:
-                heads[tenant, thread_id] = ThreadHead(tenant, Records(Thread(thread_id)), purged=thread_id in purged)
+                heads[tenant, thread_id] = _not_stored(tenant, thread_id, purged=thread_id in purged)
     return heads
+
+
+def _not_stored(tenant: str, thread_id: str, *, minted: bool = False, purged: bool = False) -> ThreadHead:
+    return ThreadHead(tenant, Records(Thread(thread_id)), minted=minted, purged=purged, siblings=())
 
 
 async def _lock(tx: Tx, tenant: str, needed: set[str]) -> Sequence[Row]:
@@ -181,13 +194,14 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
             runs[command.tenant][fence.run_id] = head
         for draft in command.drafts:
             run_id = draft.run_id
-            if run_id is not None and run_id not in known:
+            if run_id is not None and run_id not in known and not head.minted:
                 runs[command.tenant][run_id] = head
             if key is not None and draft.type in TOUCHING and (moves := touched(draft)) is not None:
                 kind, name = moves
-                siblings.setdefault(kind, {})[key, name] = head
+                if head.siblings is None or moves in head.siblings:
+                    siblings.setdefault(kind, {})[key, name] = head
         for condition in command.conditions:
-            if isinstance(condition, _OF_A_RUN) and condition.run_id not in known:
+            if isinstance(condition, _OF_A_RUN) and condition.run_id not in known and not head.minted:
                 runs[command.tenant][condition.run_id] = head
             if type(condition) in ONLY_ASKS:
                 continue

@@ -231,10 +231,10 @@ class Log:
         self.on_commit(events, self._clock.monotonic() - started)
 
     async def _commit(self, commands: Sequence[Command], batch: Sequence[WaitingCommand]) -> tuple[list[Answer], Heads]:
-        for _ in range(MAX_TRIES):
+        for attempt in range(MAX_TRIES):
             decided: tuple[list[Answer], Heads] | None = None
 
-            async def work(tx: Tx) -> tuple[list[Answer], Heads]:
+            async def work(tx: Tx, again: bool = attempt > 0) -> tuple[list[Answer], Heads]:
                 nonlocal decided
                 disturbed = self._disturbed(tx.turn)
                 plain = plain_heads(commands, self._hot, disturbed)
@@ -244,7 +244,7 @@ class Log:
                     decided = placed.answers, self._to_keep(plain)  # before it is sent: it may commit by itself
                     await self._append_from_memory(tx, placed, alone=not unread)
                 else:
-                    decided = await self._append_any(tx, commands, disturbed)
+                    decided = await self._append_any(tx, commands, disturbed, again=again)
                     unread = self._unread(decided[0])
                 if unread:
                     await tx.many(PUT_UNREAD, unread)
@@ -330,10 +330,10 @@ class Log:
         return outbox.rows([answer.events for answer in answers if isinstance(answer, Appended)])
 
     async def _append_any(
-        self, tx: Tx, commands: Sequence[Command], disturbed: int | None
+        self, tx: Tx, commands: Sequence[Command], disturbed: int | None, *, again: bool
     ) -> tuple[list[Answer], Heads]:
         """Decides and writes a batch that is not plain; the heads are ready for the next batch then."""
-        needs = Needs.of(commands)
+        needs = Needs.of(commands, again=again)
         heads = await load_heads(tx, needs, self._hot, disturbed)
         keys = await load_keys(tx, needs, self._clock.now_ms()) if needs.keys else {}
         turns = await load_turns(tx, needs.lines) if needs.lines else {}

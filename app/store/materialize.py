@@ -44,15 +44,19 @@ _CHANGE_THREAD: Final = Sql(
 _RUN_COLUMNS: Final = (
     "tenant, id, thread_key, thread_id, agent, status, parent_run_id, created_at, first_seq, last_seq, run_seq, state"
 )
-_RUN_CHANGE: Final = (
-    "ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, last_seq = excluded.last_seq, "
-    "run_seq = excluded.run_seq, state = excluded.state"
+_NEW_RUN: Final = Sql(
+    f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    bulk=f"INSERT INTO runs ({_RUN_COLUMNS}) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], "
+    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[])",
 )
 _CHANGE_RUN: Final = Sql(
-    f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) {_RUN_CHANGE}",
-    bulk=f"INSERT INTO runs ({_RUN_COLUMNS}) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], "
-    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[]) "
-    f"{_RUN_CHANGE}",
+    "UPDATE runs SET status = $3, last_seq = $4, run_seq = $5, state = $6 WHERE thread_key = $1 AND first_seq = $2",
+    sqlite_bulk="UPDATE OR FAIL runs SET status = v.column3, last_seq = v.column4, run_seq = v.column5, "
+    "state = v.column6 FROM (VALUES {rows}) AS v WHERE thread_key = v.column1 AND first_seq = v.column2",
+    bulk="UPDATE runs r SET status = v.status, last_seq = v.last_seq, run_seq = v.run_seq, state = v.state FROM "
+    "unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[]) AS "
+    "v(thread_key, first_seq, status, last_seq, run_seq, state) "
+    "WHERE r.thread_key = v.thread_key AND r.first_seq = v.first_seq",
 )
 _PUT_LABEL: Final = Sql(
     "INSERT INTO run_labels (tenant, name, value, created_at, run_id, thread_key) VALUES ($1, $2, $3, $4, $5, $6) "
@@ -133,7 +137,8 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
         if placed:
             begins.setdefault(head.key, placed[0].seq)
     moved_runs: list[Row] = []
-    changed_runs: list[tuple[ThreadHead, Run]] = []
+    changed_runs: list[tuple[ThreadHead, Run, bool]] = []
+    """With whether they begin with this batch."""
     labels: list[Row] = []
     siblings_moved = False
     for head in changed:
@@ -141,8 +146,10 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
         for run_id, beyond_counters in head.touched_runs.items():
             run = runs[run_id]
             if beyond_counters:
-                changed_runs.append((head, run))
-                if run.labels and head.key is not None and run.first_seq >= begins[head.key]:
+                assert head.key is not None, "threads are written first"
+                new = run.first_seq >= begins[head.key]
+                changed_runs.append((head, run, new))
+                if new and run.labels:
                     labels += label_rows(head.tenant, head.key, run)  # a run has its labels from its first event on
             else:
                 moved_runs.append((head.key, run.first_seq, run.last_seq, run.run_seq))
@@ -181,30 +188,22 @@ async def _write_threads(tx: Tx, heads: Sequence[ThreadHead]) -> list[Row]:
     return moved
 
 
-async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
+async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run, bool]]) -> None:
+    created: list[Row] = []
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
     jobs: list[Row] = []
-    for head, run in runs:
+    for head, run, new in runs:
         if run.job is not None:
             jobs.append(job_row(head.tenant, head.key, run))
-        changed.append(
-            (
-                head.tenant,
-                run.id,
-                head.key,
-                run.thread_id,
-                run.agent,
-                run.status,
-                run.parent_run_id,
-                run.created_at,
-                run.first_seq,
-                run.last_seq,
-                run.run_seq,
-                encode(run),
-            )
-        )
+        counters = (run.last_seq, run.run_seq, encode(run))
+        if new:
+            of_thread = (head.tenant, run.id, head.key, run.thread_id)
+            kept = (run.agent, run.status, run.parent_run_id, run.created_at, run.first_seq)
+            created.append((*of_thread, *kept, *counters))
+        else:
+            changed.append((head.key, run.first_seq, run.status, *counters))
         claim = head.claims.get(run.id)
         if claim is not None and run.status == "running":
             claims.append(
@@ -222,7 +221,13 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))
-    for sql, rows in ((_CHANGE_RUN, changed), (PUT_JOB, jobs), (_CLAIM, claims), (_RELEASE, released)):
+    for sql, rows in (
+        (_NEW_RUN, created),
+        (_CHANGE_RUN, changed),
+        (PUT_JOB, jobs),
+        (_CLAIM, claims),
+        (_RELEASE, released),
+    ):
         if rows:
             await tx.many(sql, rows)
 

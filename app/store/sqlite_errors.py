@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from app.events.ports import StorageBroken, StorageCorrupt, StorageDown, StorageFailed, StorageFull, StoreError
+from app.store.engine import Conflict
 
 _SYNC_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 _CORRUPT: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _REFUSED: Final = frozenset(
     {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}
 )
+_RACED: Final = frozenset({sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY})
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PROBE_BYTES: Final = 64 * 1024
 """More than the files that SQLite shares between connections need to come into being."""
@@ -32,6 +34,8 @@ def translated(error: sqlite3.Error, folder: Path | None = None) -> StoreError:
         return StorageDown(f"the database answered {name}")
     if code in _SYNC_FAILED:
         return StorageBroken()
+    if code in _RACED:
+        return Conflict()
     primary = code & 0xFF
     if primary == sqlite3.SQLITE_FULL:
         return StorageFull()

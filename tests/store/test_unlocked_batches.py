@@ -431,6 +431,8 @@ def test_nothing_else_changes_what_a_plain_batch_looks_at() -> None:
         ("materialize.py", "UPDATE", "threads"): 2,
         ("materialize.py", "UPDATE OR FAIL", "threads"): 1,
         ("materialize.py", "INSERT INTO", "runs"): 2,
+        ("materialize.py", "UPDATE", "runs"): 2,
+        ("materialize.py", "UPDATE OR FAIL", "runs"): 1,
         # Counters only, with the hash.
         ("postgres_append.py", "UPDATE", "threads"): 2,
         ("postgres_append.py", "UPDATE", "runs"): 1,

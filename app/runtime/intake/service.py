@@ -200,7 +200,7 @@ class Service:
             key = job_key(job.dedupe, job.project_id, job.type, job.dedupe_key)
             conditions.append(ports.KeyUnused(JOB_ROUTE, key, "", run_id, expires_at))
         if new:
-            conditions.append(ports.ThreadIsNew())
+            conditions.append(ports.ThreadIsNew(minted=submission.thread_id is None))
         else:
             limit = 1 if busy == "reject" else self._per_thread()
             conditions += [ports.ThreadAccepts(), ports.ThreadHasRoom(limit)]

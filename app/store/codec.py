@@ -32,56 +32,92 @@ _VALUES: Final = {cls: attrgetter(*names) for cls, names in _FIELDS.items()}
 
 
 def _run(run: Run) -> dict[str, Any]:
-    """Without what is unset, which reads back as it was: it would be half of a row that each batch of events writes."""
-    made = {
-        "agent": run.agent,
-        "tool": run.tool,
-        "workflow": run.workflow,
-        "status": run.status,
-        "input": run.input,
-        "output": run.output,
-        "error": run.error,
-        "parent_run_id": run.parent_run_id,
-        "rerun_of": run.rerun_of,
-        "metadata": run.metadata or None,
-        "labels": run.labels or None,
-        "usage": run.usage,
-        "waiting_on": run.waiting_on or None,
-        "cancel_requested_at": run.cancel_requested_at,
-        "workspace_digest": run.workspace_digest,
-        "created_at": run.created_at,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "epoch": run.epoch or None,
-        "commanded": run.commanded or None,
-        # Servers of the preceding version cannot read these, and in a rolling upgrade read the runs without them.
-        "output_parts": run.output_parts,
-        "undo_of": run.undo_of,
-        "mode": run.mode,
-        "job": run.job,
-        "webhook": run.webhook,
-    }
-    return json.present(made)
+    """Without what is unset, which reads back as it was: it would be half of a row that each batch of events writes.
+
+    Field by field: one display of all of them, of which the unset ones are taken out again, costs three times as much.
+    """
+    made: dict[str, Any] = {}
+    if run.agent is not None:
+        made["agent"] = run.agent
+    if run.tool is not None:
+        made["tool"] = run.tool
+    if run.workflow is not None:
+        made["workflow"] = run.workflow
+    made["status"] = run.status
+    if run.input is not None:
+        made["input"] = run.input
+    if run.output is not None:
+        made["output"] = run.output
+    if run.error is not None:
+        made["error"] = run.error
+    if run.parent_run_id is not None:
+        made["parent_run_id"] = run.parent_run_id
+    if run.rerun_of is not None:
+        made["rerun_of"] = run.rerun_of
+    if run.metadata:
+        made["metadata"] = run.metadata
+    if run.labels:
+        made["labels"] = run.labels
+    made["usage"] = run.usage
+    if run.waiting_on:
+        made["waiting_on"] = run.waiting_on
+    if run.cancel_requested_at is not None:
+        made["cancel_requested_at"] = run.cancel_requested_at
+    if run.workspace_digest is not None:
+        made["workspace_digest"] = run.workspace_digest
+    made["created_at"] = run.created_at
+    if run.started_at is not None:
+        made["started_at"] = run.started_at
+    if run.finished_at is not None:
+        made["finished_at"] = run.finished_at
+    if run.epoch:
+        made["epoch"] = run.epoch
+    if run.commanded:
+        made["commanded"] = run.commanded
+    # Servers of the preceding version cannot read these, and in a rolling upgrade read the runs without them.
+    if run.output_parts is not None:
+        made["output_parts"] = run.output_parts
+    if run.undo_of is not None:
+        made["undo_of"] = run.undo_of
+    if run.mode is not None:
+        made["mode"] = run.mode
+    if run.job is not None:
+        made["job"] = run.job
+    if run.webhook is not None:
+        made["webhook"] = run.webhook
+    return made
 
 
 def _thread(thread: Thread) -> dict[str, Any]:
-    made = {
-        "title": thread.title,
-        "metadata": thread.metadata or None,
-        "labels": thread.labels or None,
-        "owner": thread.owner,
-        "forked_from": thread.forked_from,
-        "active": thread.active or None,
-        "used": thread.used or None,
-        "closed": thread.closed or None,
-        "archived": thread.archived or None,
-        "deleted_at": thread.deleted_at,
-        "created_at": thread.created_at,
-        "compacted": thread.compacted or None,
-        "amended": thread.amended or None,
-        "delayed": thread.delayed or None,
-    }
-    return json.present(made)
+    """Without what is unset, as a run."""
+    made: dict[str, Any] = {}
+    if thread.title is not None:
+        made["title"] = thread.title
+    if thread.metadata:
+        made["metadata"] = thread.metadata
+    if thread.labels:
+        made["labels"] = thread.labels
+    made["owner"] = thread.owner
+    if thread.forked_from is not None:
+        made["forked_from"] = thread.forked_from
+    if thread.active:
+        made["active"] = thread.active
+    if thread.used:
+        made["used"] = thread.used
+    if thread.closed:
+        made["closed"] = thread.closed
+    if thread.archived:
+        made["archived"] = thread.archived
+    if thread.deleted_at is not None:
+        made["deleted_at"] = thread.deleted_at
+    made["created_at"] = thread.created_at
+    if thread.compacted:
+        made["compacted"] = thread.compacted
+    if thread.amended:
+        made["amended"] = thread.amended
+    if thread.delayed:
+        made["delayed"] = thread.delayed
+    return made
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

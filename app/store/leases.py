@@ -1,7 +1,8 @@
 """Who runs a run: an owner and an epoch, alive until a moment on the database's clock.
 
-A lease is taken and given back by the log, in the transaction of the event that says so; here it is only kept alive.
-One that was given back has `until = 0`. Anything else that is not alive belonged to an owner that died with it.
+A lease is taken by the log, in the transaction of the event that says so; here it is only kept alive. With the event
+that says that its run waits it is given back, and has `until = 0`. The lease of a run that has ended is left as it is,
+and does not count. Any other that is not alive belonged to an owner that died with it.
 """
 
 from collections.abc import Sequence
@@ -11,30 +12,38 @@ from app.runtime.ports import LastLease
 from app.store.engine import Database, Sql, Tx
 
 # All of them in one statement. One whose row another server has locked is left for the next time: it is kept as long as
-# its epoch says that nobody took it.
+# its epoch says that nobody took it. It is lost if somebody else has ended its run, by deleting the thread.
 _RENEW: Final = Sql(
     "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
+    "AND EXISTS (SELECT 1 FROM runs r WHERE r.tenant = $1 AND r.id = $2 AND r.status = 'running') "
     "RETURNING tenant, run_id",
     bulk="WITH v AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) "
     "AS v(tenant, run_id, epoch, ms)), "
-    "free AS (SELECT l.tenant, l.run_id, v.ms FROM leases l JOIN v ON l.tenant = v.tenant AND l.run_id = v.run_id "
+    "kept AS (SELECT v.* FROM v JOIN runs r ON r.tenant = v.tenant AND r.id = v.run_id WHERE r.status = 'running'), "
+    "free AS (SELECT l.tenant, l.run_id, v.ms FROM leases l JOIN kept v ON l.tenant = v.tenant AND l.run_id = v.run_id "
     "WHERE l.epoch = v.epoch AND l.until > 0 FOR UPDATE OF l SKIP LOCKED), "
     "renewed AS (UPDATE leases l SET until = CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) + free.ms "
     "FROM free WHERE l.tenant = free.tenant AND l.run_id = free.run_id) "
-    "SELECT l.tenant, l.run_id FROM leases l JOIN v ON l.tenant = v.tenant AND l.run_id = v.run_id "
+    "SELECT l.tenant, l.run_id FROM leases l JOIN kept v ON l.tenant = v.tenant AND l.run_id = v.run_id "
     "WHERE l.epoch = v.epoch AND l.until > 0",
     sqlite_bulk="UPDATE OR FAIL leases SET until = "
     "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + v.column4 FROM (VALUES {rows}) AS v "
-    "WHERE tenant = v.column1 AND run_id = v.column2 AND epoch = v.column3 AND until > 0 RETURNING tenant, run_id",
+    "WHERE tenant = v.column1 AND run_id = v.column2 AND epoch = v.column3 AND until > 0 AND EXISTS "
+    "(SELECT 1 FROM runs r WHERE r.tenant = v.column1 AND r.id = v.column2 AND r.status = 'running') "
+    "RETURNING tenant, run_id",
 )
-# A run that has ended or waits holds no lease, so the few runs at work lead to every lease that is held.
+# A run that waits holds no lease, and that of one that has ended does not count, so the few runs at work lead to every
+# lease that is held.
 _AT_WORK: Final = "r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running')"
 _EXPIRE_ALL: Final = Sql(
     f"UPDATE leases SET until = -1 WHERE until > 0 AND (tenant, run_id) IN "
     f"(SELECT r.tenant, r.id FROM runs r WHERE {_AT_WORK})"
 )
 _FIND: Final = Sql("SELECT owner, epoch, until, suspect, deaths FROM leases WHERE tenant = $1 AND run_id = $2")
-_OWNER: Final = Sql("SELECT owner FROM leases WHERE tenant = $1 AND run_id = $2 AND until > {now}")
+_OWNER: Final = Sql(
+    "SELECT l.owner FROM leases l JOIN runs r ON r.tenant = l.tenant AND r.id = l.run_id "
+    "WHERE l.tenant = $1 AND l.run_id = $2 AND l.until > {now} AND r.status = 'running'"
+)
 _OF_OWNER: Final = Sql(
     f"SELECT l.run_id FROM runs r JOIN leases l ON l.tenant = r.tenant AND l.run_id = r.id WHERE {_AT_WORK} "
     "AND l.owner = $1 AND l.until <> 0 UNION ALL SELECT p.run_id FROM leases p WHERE p.previous = $1 LIMIT 2"

@@ -117,6 +117,9 @@ _RELEASE: Final = Sql(
     "WHERE tenant = v.column1 AND run_id = v.column2",
 )
 
+_GAVE_BACK: Final = frozenset({"queued", "waiting"})
+"""Of a run that was claimed before: it waits for an answer, or, with one, for its next turn."""
+
 _WITHOUT_ROWS: Final = ONLY_ASKS | {ports.ClaimRun}
 """Conditions of every run that store nothing outside the fold."""
 
@@ -218,8 +221,9 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run, bool]]) -> N
                     claim.previous,
                 )
             )
-        elif run.epoch and run.status != "running":
-            # A run that ended or waits holds no worker: its lease goes with the event that says so.
+        elif run.epoch and run.status in _GAVE_BACK:
+            # It holds no worker: its lease goes with the event that says so. That of a run that has ended may stay,
+            # because leases are asked for only of runs that have not: one row less in the last commit of every run.
             released.append((head.tenant, run.id))
     for sql, rows in (
         (_NEW_RUN, created),

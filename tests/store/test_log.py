@@ -191,6 +191,22 @@ async def test_a_waiting_run_holds_no_lease_and_is_claimable_after_its_answer(st
     assert (second.failure.code, second.winner) == ("INTERRUPT_NOT_OPEN", "user:x")
 
 
+@pytest.mark.requirement("G10")
+async def test_a_run_that_somebody_else_has_ended_keeps_no_lease(store: Store) -> None:
+    """Its executor finds out by the next renewal, whatever it is waiting for."""
+    scopes = [await started(store) for _ in range(3)]
+    held = [(scope.tenant, scope.run_id or "", 1) for scope in scopes]
+    runs = [(tenant, run_id) for tenant, run_id, _ in held]
+    assert await store.leases.renew(held, 15) == set(runs)
+    ended = scopes[0]
+    anybody = Scope(ended.tenant, ended.thread_id, ended.run_id)
+    await accept(store.recorder.record(anybody, request.RequestCancelled(reason="the thread was deleted")))
+    assert await store.leases.renew(held[:1], 15) == set()
+    assert await store.leases.renew(held, 15) == set(runs[1:])
+    assert [await store.leases.owner(*run) for run in runs] == [None, "owner", "owner"]
+    assert await store.reader.runs_without_an_owner(10) == []
+
+
 @pytest.mark.requirement("G6")
 async def test_an_idempotency_key_stands_for_one_run_and_one_body(store: Store) -> None:
     async def submit(body: str) -> Answer:

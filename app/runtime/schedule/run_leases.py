@@ -71,7 +71,7 @@ class RunLeases:
                 self._cut_off.pop(run, None)
 
     async def give_back(self, held: Sequence[HeldRun]) -> None:
-        """Also of runs that have ended: their leases are given back already, and checking would cost more."""
+        """Also of runs that have ended: their leases do not count any more, and checking would cost more."""
         left = [(one.ref.tenant, one.ref.run_id, one.epoch or one.requested_epoch) for one in held]
         left += [(*run, epoch) for run, epoch in self._cut_off.items()]
         if left:

@@ -18,6 +18,7 @@ DELTA: Final = adapter.AdapterEvent.type
 MAX_PREFIX_BYTES: Final = 1024
 MAX_BASES: Final = 8
 """Of one run, and runs of one thread: what is kept in memory stays small whatever a backend sends."""
+_NO_DIGEST: Final = bytearray()
 _TIMES: Final = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 1 to 9999: other times cannot be written."""
 _MAX_BACK: Final = 2**31 - 1
@@ -70,6 +71,8 @@ Bases: TypeAlias = dict[str | None, list[BaseDelta]]
 def add_rows(key: int | None, events: Sequence[Event], bases: Bases, wide: list[Row], tight: list[Row]) -> None:
     """Adds each event of a thread to the rows of one table or the other, and what may become a base to the bases."""
     before: Event | None = None
+    known, digest = "", _NO_DIGEST
+    """The hash of the wide event before, as text and as the bytes of its row: the next one begins with it, mostly."""
     for event in events:
         if event.type == DELTA:
             row = _tight_row(key, event, bases)
@@ -81,11 +84,13 @@ def add_rows(key: int | None, events: Sequence[Event], bases: Bases, wide: list[
         elif bases:
             # Its message has ended, mostly: whatever comes later does not refer to deltas that may be dropped by then.
             bases.pop(event.run_id, None)
-        wide.append(_wide_row(key, event))
+        prev_digest = digest if event.prev_hash is known else fromhex(event.prev_hash)
+        known, digest = event.hash, fromhex(event.hash)
+        wide.append(_wide_row(key, event, prev_digest, digest))
         before = event
 
 
-def _wide_row(key: int | None, event: Event) -> Row:
+def _wide_row(key: int | None, event: Event, prev_digest: bytearray, digest: bytearray) -> Row:
     return (
         key,
         event.seq,
@@ -97,8 +102,8 @@ def _wide_row(key: int | None, event: Event) -> Row:
         event.at,
         event.parent_id,
         event.payload_bytes,
-        fromhex(event.prev_hash),
-        fromhex(event.hash),
+        prev_digest,
+        digest,
     )
 
 
@@ -158,7 +163,7 @@ async def drop_rows(tx: Tx, key: int, ranges: Sequence[tuple[int, int]]) -> None
     for sql in _DROP:
         await tx.many(sql, [(key, first, last) for first, last in gone])
     if kept:
-        await tx.append([_wide_row(key, event) for event in kept])
+        await tx.append([_wide_row(key, event, fromhex(event.prev_hash), fromhex(event.hash)) for event in kept])
 
 
 @mutable(slots=True)

@@ -50,7 +50,6 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_by_time ON runs (tenant, created_at, id);
 CREATE INDEX runs_of_thread ON runs (thread_key, first_seq);
-CREATE INDEX runs_active ON runs (status, created_at) WHERE status IN ('queued', 'running', 'waiting');
 CREATE TABLE interrupts (
 	tenant TEXT NOT NULL,
 	id TEXT NOT NULL,
@@ -161,7 +160,6 @@ CREATE TABLE api_keys (
 	PRIMARY KEY (id)
 );
 CREATE INDEX api_keys_of_tenant ON api_keys (tenant, id);
-CREATE INDEX runs_by_status ON runs (tenant, status, created_at, id) WHERE status IN ('waiting', 'completed', 'failed', 'cancelled');
 CREATE INDEX runs_by_agent ON runs (tenant, agent, created_at, id);
 CREATE INDEX transcript_by_position ON transcript_entries (thread_key, position, message_id);
 CREATE TABLE run_labels (
@@ -397,4 +395,6 @@ CREATE TABLE push_configs (
 	CONSTRAINT push_configs_by_run PRIMARY KEY (tenant, run_id, id)
 );
 CREATE INDEX jobs_in_line ON jobs (tenant, project_id, status, priority, created_at, run_id) WHERE serial = 1;
-CREATE INDEX jobs_gone_last ON jobs (tenant, project_id, started_at) WHERE serial = 1
+CREATE INDEX jobs_gone_last ON jobs (tenant, project_id, started_at) WHERE serial = 1;
+CREATE INDEX runs_active ON runs (status, created_at) WHERE status IN ('queued', 'running') OR status = 'waiting';
+CREATE INDEX runs_by_status ON runs (tenant, status, created_at, id) WHERE status IN ('waiting', 'completed') OR status IN ('failed', 'cancelled')

@@ -38,6 +38,8 @@ class Sql:
     end of the transaction, `{now}` is the database's own clock in milliseconds. `{arm}` and `{end}` enclose each part
     of a UNION ALL that is ordered by its first column: Postgres merges such parts only if each of them has the order,
     which SQLite knows and does not allow.
+    `{active:r}` and `{resting:r}` test the status of the run `r` in the words of the indexes `runs_active` and
+    `runs_by_status`: else SQLite would not see that they serve, and Postgres knows better what a list will find.
     `{content:b}` is the data of the blob `b`, in the end of what is selected; see `LargeColumn`.
     """
 
@@ -45,6 +47,8 @@ class Sql:
 
     _IN: Final = re.compile(r"\{in:\$(\d+)\}")
     _PAIRS: Final = re.compile(r"\{pairs:\$(\d+),\$(\d+)\}")
+    _ACTIVE: Final = re.compile(r"\{active:(\w+)\}")
+    _RESTING: Final = re.compile(r"\{resting:(\w+)\}")
     _TRY_LOCK: Final = re.compile(r"\{try_lock:(\$\d+)\}")
     _PARAMETER: Final = re.compile(r"\$\d+")
     _INSERT: Final = re.compile(r"INSERT (INTO .+ VALUES )(\(.+?\))( ON CONFLICT .+| RETURNING .+|)")
@@ -60,6 +64,13 @@ class Sql:
         self.content = content
         self.postgres_bulk = bulk
         shared = self._TRY_LOCK.sub(r"pg_try_advisory_xact_lock(hashtextextended(\1, 0))", text)
+        shared = self._ACTIVE.sub(r"\1.status IN ('queued', 'running', 'waiting')", shared)
+        shared = self._RESTING.sub(r"\1.status IN ('waiting', 'completed', 'failed', 'cancelled')", shared)
+        # As a table of its own, made anew for every row that is looked at, SQLite takes any longer list.
+        text = self._ACTIVE.sub(r"(\1.status IN ('queued', 'running') OR \1.status = 'waiting')", text)
+        text = self._RESTING.sub(
+            r"(\1.status IN ('waiting', 'completed') OR \1.status IN ('failed', 'cancelled'))", text
+        )
         # Nobody else writes to a database of SQLite.
         text = self._TRY_LOCK.sub(r"(\1 IS NOT NULL)", text)
         self.postgres = self._PAIRS.sub(

@@ -10,6 +10,7 @@ from typing import Final
 
 from app.runtime.ports import LastLease
 from app.store.engine import Database, Sql, Tx
+from app.store.run_lists import AT_WORK
 
 # All of them in one statement. One whose row another server has locked is left for the next time: it is kept as long as
 # its epoch says that nobody took it. It is lost if somebody else has ended its run, by deleting the thread.
@@ -34,10 +35,9 @@ _RENEW: Final = Sql(
 )
 # A run that waits holds no lease, and that of one that has ended does not count, so the few runs at work lead to every
 # lease that is held.
-_AT_WORK: Final = "r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running')"
 _EXPIRE_ALL: Final = Sql(
     f"UPDATE leases SET until = -1 WHERE until > 0 AND (tenant, run_id) IN "
-    f"(SELECT r.tenant, r.id FROM runs r WHERE {_AT_WORK})"
+    f"(SELECT r.tenant, r.id FROM runs r WHERE {AT_WORK})"
 )
 _FIND: Final = Sql("SELECT owner, epoch, until, suspect, deaths FROM leases WHERE tenant = $1 AND run_id = $2")
 _OWNER: Final = Sql(
@@ -45,7 +45,7 @@ _OWNER: Final = Sql(
     "WHERE l.tenant = $1 AND l.run_id = $2 AND l.until > {now} AND r.status = 'running'"
 )
 _OF_OWNER: Final = Sql(
-    f"SELECT l.run_id FROM runs r JOIN leases l ON l.tenant = r.tenant AND l.run_id = r.id WHERE {_AT_WORK} "
+    f"SELECT l.run_id FROM runs r JOIN leases l ON l.tenant = r.tenant AND l.run_id = r.id WHERE {AT_WORK} "
     "AND l.owner = $1 AND l.until <> 0 UNION ALL SELECT p.run_id FROM leases p WHERE p.previous = $1 LIMIT 2"
 )
 _RELEASE: Final = Sql(

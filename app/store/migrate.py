@@ -22,7 +22,7 @@ from app.store.first_contact import not_connected
 from app.store.migration_turn import take_turn
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0023"
+NEWEST: Final = "0024"
 OLDEST: Final = "0013"
 """The oldest version that may use a database of the newest revision."""
 _CONNECT_SECONDS: Final = 5.0

@@ -13,7 +13,7 @@ from app.store.codec import decode
 from app.store.engine import Database, LargeColumn, Row, Sql, Tx
 from app.store.event_rows import DELTA, TIGHT, WIDE, RowPage, events_from, read_page
 from app.store.project_lines import ANOTHER_RUNS, EARLIER_ON_THREAD
-from app.store.run_lists import RUN_COLUMNS, run_of
+from app.store.run_lists import AT_WORK, RUN_COLUMNS, run_of
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.ports import JobFilter, RunFilter, RunPlace, RunSeries, Tombstone
@@ -54,8 +54,7 @@ _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, COALESCE(j.priority, 0) FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id LEFT JOIN jobs j ON j.tenant = r.tenant AND j.run_id = r.id "
     "JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
-    # Said as the partial index says it, or SQLite would not see that the index serves, and read every run there is.
-    "WHERE r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running') "
+    f"WHERE {AT_WORK} "
     "AND (l.until IS NULL OR l.until <= {now}) AND (j.due_at IS NULL OR j.due_at <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
     f"AND p.first_seq < r.first_seq AND {EARLIER_ON_THREAD}) "

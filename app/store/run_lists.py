@@ -23,6 +23,8 @@ second nobody looks for a run. A list that is filtered by them alone reads the r
 _AT_ONCE: Final = 500
 _START: Final = RunPlace(2**62, "")
 
+AT_WORK: Final = "{active:r} AND r.status IN ('queued', 'running')"
+"""In the words of the index `runs_active`, which would not be used otherwise."""
 RUN_COLUMNS: Final = "r.id, r.thread_id, r.first_seq, r.last_seq, r.run_seq, r.state"
 _SELECT: Final = f"SELECT {RUN_COLUMNS}, r.status, r.agent, t.deleted_at, r.created_at FROM runs r"
 _THREADS: Final = "JOIN threads t ON t.key = r.thread_key"
@@ -45,14 +47,11 @@ def _within(column: str) -> str:
 
 _BY_AGENT: Final = Sql(f"{_SELECT} {_THREADS} WHERE r.tenant = $1 AND {_within('agent')}")
 # Both repeat the condition of their partial index, or SQLite would not use it.
-_RESTING: Final = Sql(
-    f"{_SELECT} {_THREADS} WHERE r.tenant = $1 AND r.status IN ('waiting', 'completed', 'failed', 'cancelled') "
-    f"AND {_within('status')}"
-)
+_RESTING: Final = Sql(f"{_SELECT} {_THREADS} WHERE r.tenant = $1 AND {{resting:r}} AND {_within('status')}")
 _WORKING: Final = Sql(
     # Few at any time, by the limits of the queue, so they are sorted; no other index may look better to SQLite.
     f"{_SELECT} {_THREADS} WHERE r.tenant || '' = $1 AND r.status = $5 "
-    "AND r.status IN ('queued', 'running', 'waiting') AND (r.created_at + 0, r.id) < ($2, $3) "
+    "AND {active:r} AND (r.created_at + 0, r.id) < ($2, $3) "
     "ORDER BY r.created_at + 0 DESC, r.id DESC LIMIT $4"
 )
 _BY_LABEL: Final = Sql(

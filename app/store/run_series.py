@@ -24,10 +24,7 @@ _NEWEST: Final = Sql(
     f"SELECT {RUN_COLUMNS}, r.created_at FROM runs r WHERE r.tenant = $1 AND r.created_at >= $2 "
     "ORDER BY r.created_at DESC LIMIT $3"
 )
-_ACTIVE: Final = Sql(
-    "SELECT status, COUNT(*) FROM runs WHERE tenant || '' = $1 AND status IN ('queued', 'running', 'waiting') "
-    "GROUP BY status"
-)
+_ACTIVE: Final = Sql("SELECT r.status, COUNT(*) FROM runs r WHERE r.tenant || '' = $1 AND {active:r} GROUP BY r.status")
 _WAITING: Final = Sql(
     "SELECT COUNT(*) FROM (SELECT 1 FROM interrupts WHERE tenant = $1 AND status = 'open' AND id < 'tmr' LIMIT $2) i"
 )

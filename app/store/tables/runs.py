@@ -34,15 +34,15 @@ runs = Table(
 )
 Index("runs_by_time", runs.c.tenant, runs.c.created_at, runs.c.id)
 Index("runs_of_thread", runs.c.thread_key, runs.c.first_seq)
+# SQLite makes a table of each list of more than two values, anew for every row that it writes.
 Index(
     "runs_active",
     runs.c.status,
     runs.c.created_at,
-    sqlite_where=runs.c.status.in_(("queued", "running", "waiting")),
+    sqlite_where=runs.c.status.in_(("queued", "running")) | (runs.c.status == "waiting"),
     postgresql_where=runs.c.status.in_(("queued", "running", "waiting")),
 )
 
-_rests = runs.c.status.in_(("waiting", "completed", "failed", "cancelled"))
 # Not those that are worked on: a run passes through these states once, and is entered here when it rests or has ended.
 Index(
     "runs_by_status",
@@ -50,8 +50,8 @@ Index(
     runs.c.status,
     runs.c.created_at,
     runs.c.id,
-    sqlite_where=_rests,
-    postgresql_where=_rests,
+    sqlite_where=runs.c.status.in_(("waiting", "completed")) | runs.c.status.in_(("failed", "cancelled")),
+    postgresql_where=runs.c.status.in_(("waiting", "completed", "failed", "cancelled")),
 )
 Index("runs_by_agent", runs.c.tenant, runs.c.agent, runs.c.created_at, runs.c.id)
 

@@ -89,7 +89,7 @@ class ModelCalls:
         """How many were made; the next one is known by this number."""
         self.model: str | None = None
         """The model that somebody switched to; None keeps the agent's plan."""
-        self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
+        self.response_schema = self._setup.output_schema
         self.parallel = self._setup.parallel_tools
         self._offered: tuple[Sequence[ToolDefinition], tuple[ToolDef, ...]] = ((), ())
         """Tools, and the same as a model is shown them: nearly every call of a run offers the same."""

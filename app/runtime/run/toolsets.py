@@ -24,6 +24,7 @@ from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.base import Limits
+from app.workspace.specs.plain import plain
 from app.workspace.specs.runtime import TenantBudget
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
@@ -62,6 +63,7 @@ class AgentSetup:
     sampling: Mapping[str, Any]
     reasoning: ReasoningLevel | None
     parallel_tools: bool
+    output_schema: Mapping[str, Any] | None
     learns: bool
     """Whether it has a memory."""
     hides_personal_data: bool
@@ -96,12 +98,13 @@ class Toolset:
         return AgentSetup(
             tools=frozenset((*agent.tools, *offered)),
             plan=self.plans.plan(model_plan) if model_plan and model_plan.primary in workspace.models else None,
-            limits=tightest(runtime.budgets.run, spec.limits),
-            daily=runtime.budgets.tenant,
+            limits=plain(tightest(runtime.budgets.run, spec.limits)),
+            daily=plain(runtime.budgets.tenant),
             person_ms=int(runtime.interrupts.expires_seconds * 1000),
             sampling=sampling(spec.parameters),
             reasoning=reasoning_level(spec.reasoning),
             parallel_tools=spec.parallel_tools,
+            output_schema=spec.output_schema,
             learns=bool(spec.memory),
             hides_personal_data=runtime.redaction.in_prompts,
             contents=ContentPolicy("full", runtime.redaction.reasoning),

@@ -13,8 +13,11 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.helpers import TimerNoop
-from aiohttp.http_writer import StreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.http_writer import StreamWriter, _serialize_headers
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 from yarl import URL
@@ -25,6 +28,9 @@ TESTED: Final = ("3.14.",)
 _PIECE_BYTES: Final = 32
 """What a piece counts for beside its bytes: few bytes in very many pieces are much memory all the same."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+
+# What a response takes for the writer of its request: it asks how many bytes that has written, and nobody asks it.
+_WRITTEN: Final[Any] = StreamWriter
 
 
 @lru_cache(maxsize=1)
@@ -116,23 +122,21 @@ class DirectRequest(aiohttp.ClientRequest):
         self.url = url.with_fragment(None) if url.raw_fragment else url
         self.headers = CIMultiDict(headers)
         self.proxy = self.proxy_auth = self.proxy_headers = self.server_hostname = None
-        self.response_class = session._response_class
         self._session, self._ssl, self._content, self._timer, self._traces = session, True, body, TimerNoop(), []
 
-    async def send(self, conn: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        protocol = conn._protocol
+    def write_to(self, connection: "aiohttp.connector.Connection") -> "CheckedResponse":
+        """Sends all of it at once, which aiohttp's writer would do in five calls; the answer is still to come."""
+        protocol = connection._protocol
         # What arrived while the connection was idle would be taken for the answer to this request.
         if protocol is None or protocol.should_close:
-            conn.close()
+            connection.close()
             raise UnaskedAnswer
-        writer = StreamWriter(protocol, self.loop)
-        await writer.write_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
-        if self._content:
-            await writer.write(self._content, drain=False)
-        else:
-            writer.send_headers()
-        protocol.start_timeout()
-        return self.response_class(
+        transport = protocol.transport
+        if transport is None or transport.is_closing():
+            raise aiohttp.ClientConnectionResetError("the connection is closed")
+        head = _serialize_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
+        transport.write(head + self._content)
+        return CheckedResponse(
             self.method,
             self.original_url,
             writer=None,
@@ -142,8 +146,47 @@ class DirectRequest(aiohttp.ClientRequest):
             traces=self._traces,
             loop=self.loop,
             session=self._session,
-            stream_writer=writer,
+            stream_writer=_WRITTEN,
         )
+
+
+class CheckedResponse(aiohttp.ClientResponse):
+    """An answer of which it is certain where it ends, with its body joined."""
+
+    async def start(self, connection: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
+        protocol = connection._protocol
+        await super().start(connection)
+        self._check(protocol)
+        return self
+
+    def begin(
+        self, connection: "aiohttp.connector.Connection", message: RawResponseMessage, body: StreamReader
+    ) -> None:
+        """What `start` does with the head of an answer to a request that is already sent, except for cookies."""
+        self._closed, self._protocol, self._connection = False, connection._protocol, connection
+        body.on_eof(self._response_eof)
+        self.version, self.status, self.reason = message.version, message.code, message.reason
+        self._headers, self._raw_headers, self.content = message.headers, message.raw_headers, body
+        self._check(self._protocol)
+
+    def _check(self, protocol: ResponseHandler | None) -> None:
+        if not _ends_clearly(self):
+            self.close()
+            if protocol is not None:
+                protocol.force_close()  # it may be back among the kept ones already
+            raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
+        if type(self.content) is not JoinedBody:  # which it is where its first part came with the head
+            JoinedBody.take_over(self.content)
+
+
+def _ends_clearly(response: aiohttp.ClientResponse) -> bool:
+    """Whether there is one opinion on where the answer ends. aiohttp takes more than that, and it would let a server
+    switch to a protocol that nobody asked for."""
+    version = response.version
+    if response.status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):
+        return False
+    coding = response.headers.getall("Transfer-Encoding", ())
+    return not coding or (version == aiohttp.HttpVersion11 and ",".join(coding).strip().lower() == "chunked")
 
 
 def exchange(
@@ -199,12 +242,16 @@ async def _once(
             read_timeout=timeout.sock_read,
             **params,
         )
-        response = await request.send(connection)
-        try:
-            await response.start(connection)
-        except BaseException:
-            response.close()
-            raise
+        response = request.write_to(connection)
+        if timeout.sock_read is not None:
+            protocol.start_timeout()
+        message, body = await protocol.read()
+        while 100 <= message.code < 200 and message.code != 101:  # the answer itself follows
+            message, body = await protocol.read()
+        response.begin(connection, message, body)
+    except HttpProcessingError as error:
+        connection.close()
+        raise aiohttp.ClientResponseError(request.request_info, (), status=error.code, message=error.message) from error
     except BaseException:
         connection.close()
         raise

@@ -18,7 +18,7 @@ from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError
 
 from app.outside.addresses import is_public, normal_host
-from app.outside.direct import JoinedBody
+from app.outside.direct import CheckedResponse, JoinedBody
 from app.outside.direct import UnaskedAnswer as UnaskedAnswer
 from app.outside.failures import OutsideError, not_public
 
@@ -55,7 +55,7 @@ def open_session(lookup: Lookup | None, tls: ssl.SSLContext | None, *, private: 
     return aiohttp.ClientSession(
         connector=connector,
         request_class=_Request,
-        response_class=_Response,
+        response_class=CheckedResponse,
         cookie_jar=aiohttp.DummyCookieJar(),  # nothing one tenant received is sent for another
         skip_auto_headers=("Content-Type",),
         trust_env=False,  # which hosts may use a proxy is for `http` to say
@@ -111,30 +111,6 @@ class _Request(aiohttp.ClientRequest):
             conn.close()
             raise UnaskedAnswer
         return await super().send(conn)
-
-
-class _Response(aiohttp.ClientResponse):
-    async def start(self, connection: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        protocol = connection._protocol
-        await super().start(connection)
-        if not _ends_clearly(self):
-            self.close()
-            if protocol is not None:
-                protocol.force_close()  # it may be back among the kept ones already
-            raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
-        if type(self.content) is not JoinedBody:  # which it is where its first part came with the head
-            JoinedBody.take_over(self.content)
-        return self
-
-
-def _ends_clearly(response: aiohttp.ClientResponse) -> bool:
-    """Whether there is one opinion on where the answer ends. aiohttp takes more than that, and it would let a server
-    switch to a protocol that nobody asked for."""
-    version = response.version
-    if response.status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):
-        return False
-    coding = response.headers.getall("Transfer-Encoding", ())
-    return not coding or (version == aiohttp.HttpVersion11 and ",".join(coding).strip().lower() == "chunked")
 
 
 class _Resolver(AbstractResolver):

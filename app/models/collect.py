@@ -16,7 +16,9 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
+from app.models.prepare import priced
 from app.models.toolcalls import UpstreamIds
+from app.workspace.specs.model import Prices
 
 # Deltas stay in their row of the log, never a blob, so a burst is published in pieces.
 MAX_DELTA = 8_192
@@ -124,14 +126,14 @@ class Collector:
         self._flush(made)
         return made
 
-    def spent(self, estimated_input: int) -> TokenUsage:
+    def spent(self, estimated_input: int, prices: Prices) -> TokenUsage:
         """What the provider reported; where it did not, an estimate, once there was any answer."""
         size = self._size if self._screen is not None else sum(map(len, self._text)) + self._size
         report = self.usage or UsageReport()
         answered = size > 0 or self.completed is not None
         tokens_in = report.input_tokens or (estimated_input if answered else 0)
         tokens_out = report.output_tokens or (size + 3) // 4
-        return TokenUsage(tokens_in, tokens_out, report.reasoning_tokens, report.cached_tokens)
+        return priced(tokens_in, tokens_out, prices, report.reasoning_tokens, report.cached_tokens)
 
     def _note(self, event: object) -> None:
         if isinstance(event, Started):

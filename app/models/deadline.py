@@ -5,6 +5,7 @@ at it when it fires. Leaves to `core.ending`: the interrupting.
 """
 
 import asyncio
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -33,7 +34,7 @@ class Deadline(Ending):
         self._cancelled = cancelled
         self._timer: asyncio.TimerHandle | None = None
         self._since: float | None = None
-        self._patience = self._total = float("inf")
+        self._patience = self._total = inf
         self._what = "total"
         self._failure: Failure | None = None
         if total is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from app.core.errors import Failure
+from app.core.recent import RecentDict
 from app.core.schemas import SchemaRegistry
 from app.core.value import value
 from app.models.completion import ReasoningLevel
@@ -122,7 +123,7 @@ class Toolsets:
         build_guardrails: BuildGuardrails = _no_guardrails,
     ) -> None:
         self._build_tools, self._build_hooks, self._build_guardrails = build_tools, build_hooks, build_guardrails
-        self._built: LRUCache[str, Toolset] = LRUCache(MAX_TOOLSETS)
+        self._built: RecentDict[str, Toolset] = RecentDict(MAX_TOOLSETS)
         self._retries: LRUCache[str, tuple[float, float]] = LRUCache(MAX_TOOLSETS)
         """Of those that lack tools: the pause before the next try, and when it is due."""
         self._retrying: asyncio.Task[None] | None = None
@@ -130,8 +131,10 @@ class Toolsets:
     def cached(self, workspace: CompiledWorkspace) -> Toolset | None:
         """If it was built before. One that lacks tools is built again meanwhile; runs go on with what it has."""
         toolset = self._built.get(workspace.digest)
-        if toolset is not None and toolset.gateway.registry.unavailable:
-            self._retry(workspace)
+        if toolset is not None:
+            self._built.move_to_end(workspace.digest)
+            if toolset.gateway.registry.unavailable:
+                self._retry(workspace)
         return toolset
 
     def _retry(self, workspace: CompiledWorkspace) -> None:
@@ -154,7 +157,7 @@ class Toolsets:
             before = self._built.get(workspace.digest)
             toolset = await self._build(workspace)
             if before is not None and isinstance(toolset, Toolset) and workspace.digest in self._built:
-                self._built[workspace.digest] = toolset
+                self._built.put(workspace.digest, toolset)
                 if not toolset.gateway.registry.unavailable:
                     self._retries.pop(workspace.digest, None)
         finally:
@@ -167,7 +170,7 @@ class Toolsets:
             return toolset
         made = await self._build(workspace)
         if isinstance(made, Toolset):
-            self._built[workspace.digest] = made
+            self._built.put(workspace.digest, made)
         return made
 
     async def _build(self, workspace: CompiledWorkspace) -> Toolset | Failure:

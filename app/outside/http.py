@@ -138,7 +138,7 @@ class Reply:
     def arrived(self) -> bool:
         """Whether something of the body can be read without waiting."""
         if not self._ready and self._content.exception() is None:
-            self._ready = self._content.read_nowait()
+            self._ready = self._content.read_nowait() if self._joined is None else self._joined.taken()
         return bool(self._ready or self._unpacked)
 
     async def some(self) -> bytes:

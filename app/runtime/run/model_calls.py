@@ -286,6 +286,9 @@ class ModelCalls:
                 if payload.closing and self._log.hold(payload) is not None:
                     return HELD
                 return self._log.place(payload) or recorded(payload)
+            if payload.type == _NEGOTIATED and "model" in payload.to_json():
+                held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return HELD
             return recorded(payload)
 
         async def recorded(payload: Payload) -> "Payload | None":
@@ -309,9 +312,6 @@ class ModelCalls:
                 if hashes:
                     payload = ModelCompleted.unchecked(payload.to_json() | hashes)
                 return await self._record_answer(payload, made)
-            if payload.type == _NEGOTIATED and "model" in payload.to_json():
-                held.append(payload)  # goes with the request that follows: one commit less before the first token
-                return None
             await self._log.record(payload)
             return None
 
@@ -398,7 +398,10 @@ class ModelCalls:
         offered = self._shown(tools) if tools else ()
         if self._setup.hides_personal_data:
             messages = [_without_personal_data(message) for message in messages]
-        load = await self._media.of(messages)
+        for message in messages:
+            if "parts" in message:
+                await self._media.load(message["parts"])
+        load = self._media.get
         return CompletionRequest(
             messages=tuple([message_from_json(message, load) for message in messages]),
             tools=offered,
@@ -484,7 +487,10 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
 
 def _answer(response: CompletionResponse) -> ModelAnswer:
     made = response.tool_calls
-    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in made]) if made else ()
+    if not (made or response.parts or response.thoughts):  # nearly every answer is only a text
+        text = response.text
+        return ModelAnswer(text, (), {"role": "assistant", "content": text}, response.message_id)
+    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in made])
     message = response.as_message().to_json()
     return ModelAnswer(response.text, calls, message, response.message_id, tuple(message.get("parts", ())))
 

@@ -124,7 +124,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         log,
         gateway,
         scope,
-        partial(_lent_to_tools, run_scope, models, gateway, scope.offered),
+        partial(_lent_to_tools, run_scope, models, gateway, scope),
         parallel=models.parallel,
         limit=run_scope.budget.tool_calls,
     )
@@ -167,7 +167,7 @@ def _lent(run_scope: RunScope) -> RunPorts:
     )
 
 
-def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, offered: frozenset[str]) -> ToolPorts:
+def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, scope: ToolScope) -> ToolPorts:
     assert run_scope.context is not None, "tools are called within the context"
     log, hooks, guardrails = run_scope.log, run_scope.hooks, run_scope.guardrails
     grants = session_grants(run_scope.services.reader, log.scope.tenant, log.scope.thread_id)
@@ -177,7 +177,7 @@ def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, of
         run_scope.load,
         Approvals(log, grants, who=run_scope.agent.name, submitted_by=submitted_by).approve,
         hook=hooks.of_a_call if hooks.concern_tools else None,
-        ask_model=partial(_mend, models, gateway, offered),
+        ask_model=partial(_mend, models, gateway, scope.offered),
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=run_scope.context.artifacts.of_a_tool,
     )

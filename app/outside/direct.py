@@ -13,13 +13,12 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.helpers import TimerNoop
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
-from aiohttp.http_writer import StreamWriter, _serialize_headers
+from aiohttp.http_writer import HttpVersion, _serialize_headers
 from aiohttp.streams import StreamReader
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 TESTED: Final = ("3.14.",)
@@ -28,9 +27,7 @@ TESTED: Final = ("3.14.",)
 _PIECE_BYTES: Final = 32
 """What a piece counts for beside its bytes: few bytes in very many pieces are much memory all the same."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-
-# What a response takes for the writer of its request: it asks how many bytes that has written, and nobody asks it.
-_WRITTEN: Final[Any] = StreamWriter
+_NO_TIMER: Final = TimerNoop()
 
 
 @lru_cache(maxsize=1)
@@ -113,79 +110,68 @@ class UnaskedAnswer(Exception):
 
 
 class DirectRequest(aiohttp.ClientRequest):
-    """What a connector and a response want to know of a request; nothing is looked up or added."""
+    """What a connector wants to know of a request; nothing is looked up or added."""
 
     def __init__(  # the parent's would look for what is never there
-        self, session: aiohttp.ClientSession, method: str, url: URL, headers: dict[str, str], body: bytes
+        self, loop: asyncio.AbstractEventLoop, method: str, url: URL, headers: dict[str, str], body: bytes
     ) -> None:
-        self.method, self.original_url, self.loop = method, url, session.connector._loop  # type: ignore[union-attr]
+        self.method, self.original_url, self.loop = method, url, loop
         self.url = url.with_fragment(None) if url.raw_fragment else url
-        self.headers = CIMultiDict(headers)
+        self.headers = headers  # type: ignore[assignment]  # written as they are, and looked up by nobody
         self.proxy = self.proxy_auth = self.proxy_headers = self.server_hostname = None
-        self._session, self._ssl, self._content, self._timer, self._traces = session, True, body, TimerNoop(), []
+        self._ssl, self._content = True, body
 
-    def write_to(self, connection: "aiohttp.connector.Connection") -> "CheckedResponse":
-        """Sends all of it at once, which aiohttp's writer would do in five calls; the answer is still to come."""
+    @property
+    def request_info(self) -> aiohttp.RequestInfo:
+        """For an error."""
+        return aiohttp.RequestInfo(self.url, self.method, CIMultiDictProxy(CIMultiDict(self.headers)), self.url)
+
+    def write_to(self, connection: "aiohttp.connector.Connection") -> None:
+        """Sends all of it at once, which aiohttp's writer would do in five calls."""
         protocol = connection._protocol
         # What arrived while the connection was idle would be taken for the answer to this request.
         if protocol is None or protocol.should_close:
-            connection.close()
             raise UnaskedAnswer
         transport = protocol.transport
         if transport is None or transport.is_closing():
             raise aiohttp.ClientConnectionResetError("the connection is closed")
         head = _serialize_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
         transport.write(head + self._content)
-        return CheckedResponse(
-            self.method,
-            self.original_url,
-            writer=None,
-            continue100=None,
-            timer=self._timer,
-            request_info=self.request_info,
-            traces=self._traces,
-            loop=self.loop,
-            session=self._session,
-            stream_writer=_WRITTEN,
-        )
 
 
-class CheckedResponse(aiohttp.ClientResponse):
-    """An answer of which it is certain where it ends, with its body joined."""
+class DirectAnswer:
+    """The head of an answer, and its body as it arrives: as much of aiohttp's response as a `Reply` needs."""
 
-    async def start(self, connection: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        protocol = connection._protocol
-        await super().start(connection)
-        self._check(protocol)
-        return self
+    __slots__ = ("connection", "content", "headers", "status")
 
-    def begin(
-        self, connection: "aiohttp.connector.Connection", message: RawResponseMessage, body: StreamReader
+    def __init__(
+        self, connection: "aiohttp.connector.Connection", message: RawResponseMessage, content: StreamReader
     ) -> None:
-        """What `start` does with the head of an answer to a request that is already sent, except for cookies."""
-        self._closed, self._protocol, self._connection = False, connection._protocol, connection
-        body.on_eof(self._response_eof)
-        self.version, self.status, self.reason = message.version, message.code, message.reason
-        self._headers, self._raw_headers, self.content = message.headers, message.raw_headers, body
-        self._check(self._protocol)
+        self.status, self.headers, self.content = message.code, message.headers, content
+        self.connection: aiohttp.connector.Connection | None = connection
+        """Until all of the body has arrived; then it is kept for another request."""
+        content.on_eof(self._arrived)
 
-    def _check(self, protocol: ResponseHandler | None) -> None:
-        if not _ends_clearly(self):
-            self.close()
-            if protocol is not None:
-                protocol.force_close()  # it may be back among the kept ones already
-            raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
-        if type(self.content) is not JoinedBody:  # which it is where its first part came with the head
-            JoinedBody.take_over(self.content)
+    def _arrived(self) -> None:
+        if self.connection is not None:
+            self.connection.release()
+            self.connection = None
+
+    def close(self) -> None:
+        """Of a body that is still to come, nothing can be read any more."""
+        if self.content.exception() is None:
+            self.content.set_exception(aiohttp.ClientConnectionError("the answer was closed"))
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
 
-def _ends_clearly(response: aiohttp.ClientResponse) -> bool:
+def ends_clearly(status: int, version: HttpVersion | None, headers: CIMultiDictProxy[str]) -> bool:
     """Whether there is one opinion on where the answer ends. aiohttp takes more than that, and it would let a server
     switch to a protocol that nobody asked for."""
-    version = response.version
-    if response.status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):
+    if status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):
         return False
-    coding = response.headers.getall("Transfer-Encoding", ())
+    coding = headers.getall("Transfer-Encoding", ())
     return not coding or (version == aiohttp.HttpVersion11 and ",".join(coding).strip().lower() == "chunked")
 
 
@@ -197,12 +183,13 @@ def exchange(
     body: bytes,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> Awaitable[aiohttp.ClientResponse]:
+) -> Awaitable[DirectAnswer]:
     """Awaited: the answer, once its head has arrived. `params` are those of the protocol that the session would set."""
     connector = session.connector
     if connector is None:
         raise RuntimeError("the session is closed")
-    request = DirectRequest(session, method, url, {"Host": url.host_port_subcomponent or "", **headers}, body)
+    headers = {"Host": url.host_port_subcomponent or "", **headers}
+    request = DirectRequest(connector._loop, method, url, headers, body)
     send = _repeated if method in _REPEATABLE else _once
     return send(connector, request, timeout, params)
 
@@ -212,7 +199,7 @@ async def _repeated(
     request: DirectRequest,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> aiohttp.ClientResponse:
+) -> DirectAnswer:
     try:
         return await _once(connector, request, timeout, params)
     except aiohttp.ClientConnectorError:
@@ -227,7 +214,7 @@ async def _once(
     request: DirectRequest,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> aiohttp.ClientResponse:
+) -> DirectAnswer:
     try:
         connection = await connector.connect(request, traces=[], timeout=timeout)
     except TimeoutError as error:
@@ -236,23 +223,26 @@ async def _once(
     assert protocol is not None
     try:
         protocol.set_response_params(
-            timer=request._timer,
+            timer=_NO_TIMER,
             skip_payload=request.method == "HEAD",
             read_until_eof=True,
             read_timeout=timeout.sock_read,
             **params,
         )
-        response = request.write_to(connection)
+        request.write_to(connection)
         if timeout.sock_read is not None:
             protocol.start_timeout()
-        message, body = await protocol.read()
+        message, content = await protocol.read()
         while 100 <= message.code < 200 and message.code != 101:  # the answer itself follows
-            message, body = await protocol.read()
-        response.begin(connection, message, body)
+            message, content = await protocol.read()
+        if not ends_clearly(message.code, message.version, message.headers):
+            raise aiohttp.ClientResponseError(request.request_info, (), message="unclear framing")
     except HttpProcessingError as error:
         connection.close()
         raise aiohttp.ClientResponseError(request.request_info, (), status=error.code, message=error.message) from error
     except BaseException:
         connection.close()
         raise
-    return response
+    if type(content) is not JoinedBody:  # which it is where its first part came with the head
+        JoinedBody.take_over(content)
+    return DirectAnswer(connection, message, content)

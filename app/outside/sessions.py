@@ -18,7 +18,7 @@ from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError
 
 from app.outside.addresses import is_public, normal_host
-from app.outside.direct import CheckedResponse, JoinedBody
+from app.outside.direct import JoinedBody, ends_clearly
 from app.outside.direct import UnaskedAnswer as UnaskedAnswer
 from app.outside.failures import OutsideError, not_public
 
@@ -55,7 +55,7 @@ def open_session(lookup: Lookup | None, tls: ssl.SSLContext | None, *, private: 
     return aiohttp.ClientSession(
         connector=connector,
         request_class=_Request,
-        response_class=CheckedResponse,
+        response_class=_Response,
         cookie_jar=aiohttp.DummyCookieJar(),  # nothing one tenant received is sent for another
         skip_auto_headers=("Content-Type",),
         trust_env=False,  # which hosts may use a proxy is for `http` to say
@@ -111,6 +111,20 @@ class _Request(aiohttp.ClientRequest):
             conn.close()
             raise UnaskedAnswer
         return await super().send(conn)
+
+
+class _Response(aiohttp.ClientResponse):
+    async def start(self, connection: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
+        protocol = connection._protocol
+        await super().start(connection)
+        if not ends_clearly(self.status, self.version, self.headers):
+            self.close()
+            if protocol is not None:
+                protocol.force_close()  # it may be back among the kept ones already
+            raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
+        if type(self.content) is not JoinedBody:  # which it is where its first part came with the head
+            JoinedBody.take_over(self.content)
+        return self
 
 
 class _Resolver(AbstractResolver):

@@ -6,7 +6,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 """
 
 import asyncio
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Final
 
@@ -37,7 +37,7 @@ from app.models.contract import (
     Record,
     Reservation,
 )
-from app.models.deadline import Deadline, Ended
+from app.models.deadline import Alarm, Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.media import hashed, stored_media
 from app.models.prepare import Prepared
@@ -59,6 +59,7 @@ class AttemptServices:
     health: Health
     shared: SharedLimits | None = None
     """Where several servers call the same models."""
+    alarm: Alarm = field(default_factory=Alarm)
 
 
 @value(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class ModelAttempt:
         failure: Failure | None = _ABANDONED
         timeouts = self._config.timeouts
         try:
-            with Deadline(self._talk.cancelled, timeouts.total_seconds, timeouts.soonest) as deadline:
+            with Deadline(self._services.alarm, self._talk.cancelled, timeouts.total_seconds) as deadline:
                 refused = await self._admit()
                 if refused is None:
                     self._requested = True

@@ -10,7 +10,7 @@ def test_a_plain_value_has_the_fields_and_properties_of_its_document_and_of_thos
     document = ModelSpec.model_validate(SPEC)
     made = plain(document)
     assert all(getattr(made, name) == getattr(document, name) for name in ("provider", "model", "fallbacks", "config"))
-    assert (made.timeouts.idle_seconds, made.timeouts.soonest) == (5.0, document.timeouts.soonest)
+    assert (made.timeouts.idle_seconds, made.guardrails.stages) == (5.0, document.guardrails.stages)
     assert made.parameters.model_fields_set == {"temperature"}
 
 

@@ -202,7 +202,8 @@ class CompletionRequest:
         }
         if self.tools:
             made["tools"] = [tool.to_json() for tool in self.tools]
-        return made | self.parameters()
+        made.update(self.parameters())
+        return made
 
 
 def request_hash(document: json.JsonObject) -> str:

@@ -70,7 +70,9 @@ async def answer(run_scope: RunScope, context: RunContext, handoff: Payload | No
         log.hold_opening()
     if log.is_root:
         await log.pause_if_asked()  # one that came with the last model call
-    output = Output(result) if isinstance(result, str) else await _stored(result, context)
+    output = Output(result) if isinstance(result, str) else result
+    if output.artifacts:
+        output = await _stored(output, context)
     # What was held back is no message that a client has seen.
     run_scope.output = replace(output, message_id=None) if context.held_back else output
     run_scope.left_state = context.left_state
@@ -91,8 +93,6 @@ def _cycle(run_scope: RunScope) -> str | None:
 
 async def _stored(output: Output, context: RunContext) -> Output:
     """The answer with the content that it brings along stored."""
-    if not output.artifacts:
-        return output
     stored = [
         await context.artifacts.create(one.name, one.mime, one.data) if isinstance(one, NewArtifact) else one
         for one in output.artifacts

@@ -1,4 +1,5 @@
-"""What aiohttp need not do for us: its session around a small request, and keeping the chunks of an answer apart.
+"""What aiohttp need not do for us: its session around a small request, its writer and response, and keeping the chunks
+of an answer apart.
 
 The session looks at cookies, redirects, middlewares, traces and proxies, none of which we want, and on Python 3.11 it
 starts a task to write a body: together a third of what a short request costs. Pools, TLS, the protocol and its parser

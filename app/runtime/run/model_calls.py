@@ -5,6 +5,7 @@ Leaves to others: providers, retries, fallbacks (the models room), what a backen
 
 import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
@@ -74,13 +75,12 @@ class ModelCalls:
         toolset: Toolset,
         router: ModelRouter,
         budget: Budget,
-        media: RunMedia,
         load: Load,
         secrets: SecretScanners,
         guardrails: RunGuardrails | None = None,
     ) -> None:
         self._log, self._agent, self._toolset, self._setup = log, agent, toolset, toolset.setup_of(agent)
-        self._router, self._budget, self._media, self._load = router, budget, media, load
+        self._router, self._budget, self._load = router, budget, load
         self._secrets, self._guardrails = secrets, guardrails
         self.held_back = False
         """Whether a gate decides about the answer first: until then no client sees what the model says."""
@@ -103,6 +103,14 @@ class ModelCalls:
             self._recorded = Unused(
                 (answer.get("messagesHash") or answer.get("requestHash") or "", answer) for answer in answers
             )
+
+    @cached_property
+    def _media(self) -> RunMedia:
+        return RunMedia(self._load)
+
+    def _content(self, reference: Any) -> bytes:
+        """What was loaded of a message's parts."""
+        return self._media.get(reference)
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
@@ -401,9 +409,8 @@ class ModelCalls:
         for message in messages:
             if "parts" in message:
                 await self._media.load(message["parts"])
-        load = self._media.get
         return CompletionRequest(
-            messages=tuple([message_from_json(message, load) for message in messages]),
+            messages=tuple([message_from_json(message, self._content) for message in messages]),
             tools=offered,
             tool_choice=choice if offered else None,
             parallel_tool_calls=parallel if offered else None,

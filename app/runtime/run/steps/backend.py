@@ -20,7 +20,6 @@ from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.calls_in_flight import CallsInFlight
 from app.runtime.run.context import RunContext, RunPorts
-from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_log import CutOff, Superseded
@@ -193,7 +192,6 @@ def models_of(run_scope: RunScope) -> ModelCalls:
             run_scope.toolset,
             services.router,
             run_scope.budget,
-            RunMedia(run_scope.load),
             run_scope.load,
             services.secrets,
             run_scope.guardrails,

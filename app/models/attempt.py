@@ -6,7 +6,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 """
 
 import asyncio
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Final
 
@@ -37,10 +37,10 @@ from app.models.contract import (
     Record,
     Reservation,
 )
-from app.models.deadline import Deadline, Ended
+from app.models.deadline import Alarm, Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.media import hashed, stored_media
-from app.models.prepare import Prepared, priced
+from app.models.prepare import Prepared
 from app.models.reliability import Health
 from app.models.shared_limits import SharedLimits, SharedSlot
 from app.views.history import is_memory
@@ -59,6 +59,7 @@ class AttemptServices:
     health: Health
     shared: SharedLimits | None = None
     """Where several servers call the same models."""
+    alarm: Alarm = field(default_factory=Alarm)
 
 
 @value(frozen=True, slots=True)
@@ -127,10 +128,11 @@ class ModelAttempt:
         failure: Failure | None = _ABANDONED
         timeouts = self._config.timeouts
         try:
-            with Deadline(self._talk.cancelled, timeouts.total_seconds, timeouts.soonest) as deadline:
+            with Deadline(self._services.alarm, self._talk.cancelled, timeouts.total_seconds) as deadline:
                 refused = await self._admit()
                 if refused is None:
-                    await self._record_requested()
+                    self._requested = True
+                    await self._talk.record(self._asked())
                     deadline.bound(timeouts.total_seconds, "first token", timeouts.first_token_seconds)
                     with step(self._message_id):
                         await self._stream(deadline)
@@ -180,10 +182,13 @@ class ModelAttempt:
     async def _admit(self) -> Failure | None:
         estimate = self._prepared.estimate
         tokens = estimate.input_tokens + estimate.output_tokens
-        admitted = await self._services.limiter.acquire(self._config, self._talk.tenant, tokens)
-        if isinstance(admitted, Failure):
-            return admitted
-        self._slot = admitted
+        limiter = self._services.limiter
+        self._slot = limiter.at_once(self._config, tokens)
+        if self._slot is None:
+            admitted = await limiter.acquire(self._config, self._talk.tenant, tokens)
+            if isinstance(admitted, Failure):
+                return admitted
+            self._slot = admitted
         shared = self._services.shared
         if shared is not None and shared.apply_to(self._config.limits):
             self._shared_slot = await shared.acquire(self._config, self._talk.tenant, tokens)
@@ -238,12 +243,12 @@ class ModelAttempt:
             await batches.aclose()
 
     def _usage(self) -> TokenUsage:
-        return priced(self._got.spent(self._prepared.estimate.input_tokens), self._config.prices)
+        return self._got.spent(self._prepared.estimate.input_tokens, self._config.prices)
 
     def _duration_ms(self) -> int:
         return round((self._services.clock.monotonic() - self._began) * 1000)
 
-    async def _record_requested(self) -> None:
+    def _asked(self) -> BuiltModelRequested:
         talk, call = self._talk, self._prepared.call
         parameters: JsonObject = {"stream": call.stream}
         for name, knob in call.request.parameters().items():
@@ -251,9 +256,8 @@ class ModelAttempt:
         if call.max_tokens is not None:
             parameters["maxTokens"] = call.max_tokens
         notes = [*self._prepared.notes, *self._provider.notes(call)]
-        self._requested = True
         # Names, numbers and what `to_json` made of the request, which was held against its own schema.
-        requested = BuiltModelRequested(
+        return BuiltModelRequested(
             message_id=self._message_id,
             model=self._config.name,
             provider=self._config.provider,
@@ -266,7 +270,6 @@ class ModelAttempt:
             tools=[tool.name for tool in talk.request.tools] if talk.request.tools else None,
             notes=notes or None,
         )
-        await talk.record(requested)
 
     def _loggable_thoughts(self, thoughts: tuple[Thought, ...]) -> list[JsonObject] | None:
         return [thought.to_json() for thought in thoughts if self._may_log(thought)] or None

@@ -25,6 +25,17 @@ class LocalBudget:
         self.used_calls = 0
 
     async def reserve(self, estimate: Estimate) -> Reservation | Failure:
+        return self.take(estimate)
+
+    async def release(self, reservation: Reservation) -> None:
+        self.give_back(reservation)
+
+    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
+        self.count(reservation, usage)
+
+    # The same for a caller that has nothing else to wait for.
+
+    def take(self, estimate: Estimate) -> Reservation | Failure:
         open = self._open.values()
         if self._tokens is not None:
             asked = sum(e.input_tokens + e.output_tokens for e in (*open, estimate))
@@ -42,11 +53,11 @@ class LocalBudget:
         """Other limits from now on; what was used stays used."""
         self._tokens, self._cost, self._calls = tokens, cost_usd, calls
 
-    async def release(self, reservation: Reservation) -> None:
+    def give_back(self, reservation: Reservation) -> None:
         """The call was not made."""
         self._open.pop(reservation.id, None)
 
-    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
+    def count(self, reservation: Reservation, usage: TokenUsage) -> None:
         estimate = self._open.pop(reservation.id, None)
         if estimate is None:
             return  # settled before: counting twice would be worse than ignoring

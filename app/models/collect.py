@@ -1,5 +1,7 @@
 """What a stream adds up to, and the deltas to publish on the way: whatever arrived together is one delta."""
 
+from typing import Final
+
 from app.core import json
 from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA
 from app.events.catalog.builders import BuiltDelta, ScreenedDelta
@@ -16,12 +18,15 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
+from app.models.prepare import priced
 from app.models.toolcalls import UpstreamIds
+from app.workspace.specs.model import Prices
 
 # Deltas stay in their row of the log, never a blob, so a burst is published in pieces.
 MAX_DELTA = 8_192
 # More than any model reads or writes, and exact in every reader of JSON.
 MAX_TOKENS = 2**53 - 1
+_NOTHING_REPORTED: Final = UsageReport()
 
 
 class Collector:
@@ -124,14 +129,14 @@ class Collector:
         self._flush(made)
         return made
 
-    def spent(self, estimated_input: int) -> TokenUsage:
+    def spent(self, estimated_input: int, prices: Prices) -> TokenUsage:
         """What the provider reported; where it did not, an estimate, once there was any answer."""
         size = self._size if self._screen is not None else sum(map(len, self._text)) + self._size
-        report = self.usage or UsageReport()
+        report = self.usage or _NOTHING_REPORTED
         answered = size > 0 or self.completed is not None
         tokens_in = report.input_tokens or (estimated_input if answered else 0)
         tokens_out = report.output_tokens or (size + 3) // 4
-        return TokenUsage(tokens_in, tokens_out, report.reasoning_tokens, report.cached_tokens)
+        return priced(tokens_in, tokens_out, prices, report.reasoning_tokens, report.cached_tokens)
 
     def _note(self, event: object) -> None:
         if isinstance(event, Started):

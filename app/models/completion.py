@@ -180,7 +180,8 @@ class CompletionRequest:
 
     def parameters(self) -> json.JsonObject:
         """Every knob that was set, without the contents."""
-        knobs, made = _knobs(self), json.JsonObject()
+        knobs = _knobs(self)
+        made: json.JsonObject = {}
         if knobs != _UNSET:
             made = {name: value for name, value in zip(_KNOBS, knobs, strict=True) if value is not None}
         if self.tool_choice not in (None, "auto", "none", "required"):
@@ -201,7 +202,8 @@ class CompletionRequest:
         }
         if self.tools:
             made["tools"] = [tool.to_json() for tool in self.tools]
-        return made | self.parameters()
+        made.update(self.parameters())
+        return made
 
 
 def request_hash(document: json.JsonObject) -> str:

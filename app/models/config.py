@@ -7,6 +7,7 @@ from typing import Any
 
 from app.workspace.specs.base import Name
 from app.workspace.specs.model import ModelSpec
+from app.workspace.specs.plain import plain
 
 
 class ModelConfig(ModelSpec):
@@ -26,4 +27,4 @@ class ModelConfig(ModelSpec):
 
 def model_config(name: str, spec: ModelSpec) -> ModelConfig:
     """Not validated again: the compiler did."""
-    return ModelConfig.model_construct(name=name, declared=spec.capabilities.names(), **spec.__dict__)
+    return plain(ModelConfig.model_construct(name=name, declared=spec.capabilities.names(), **spec.__dict__))

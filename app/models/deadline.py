@@ -1,10 +1,12 @@
 """One scope that ends a call from outside: by a deadline that moves along, or by the run's cancel signal.
 
-The deadline is only a number until it passes: moving it for each token costs nothing, and the one timer looks
-at it when it fires. Leaves to `core.ending`: the interrupting.
+The deadline is only a number until it passes: moving it for each token costs nothing. One timer looks at the deadlines
+of all calls, because to set and to cancel one for each of them costs as much as the rest of a deadline. Leaves to
+`core.ending`: the interrupting.
 """
 
 import asyncio
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -21,25 +23,43 @@ class Ended(Exception):
         self.failure = failure
 
 
-class Deadline(Ending):
-    def __init__(
-        self, cancelled: CancelSignal | None = None, total: float | None = None, soonest: float | None = None
-    ) -> None:
-        """`total` is as for `bound`. `soonest` is the least of the seconds that will be given, if that is known: then
-        the first look is at that time, and no timer has to be set again for what is expected later."""
-        super().__init__()
-        self._loop = asyncio.get_running_loop()
-        self._soonest = soonest
-        self._cancelled = cancelled
+class Alarm:
+    """The timer of all deadlines of one event loop. It stays set when one is over: mostly another one follows."""
+
+    __slots__ = ("_timer", "deadlines")
+
+    def __init__(self) -> None:
+        self.deadlines: set[Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
+
+    def by(self, due: float) -> None:
+        """Looks at them at this time, or sooner."""
+        timer = self._timer
+        if timer is None or due < timer.when():
+            if timer is not None:
+                timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        due = min([deadline.look(now) for deadline in self.deadlines], default=inf)
+        if due < inf:
+            self.by(due)
+
+
+class Deadline(Ending):
+    def __init__(self, alarm: Alarm, cancelled: CancelSignal | None = None, total: float | None = None) -> None:
+        """`total` is as for `bound`."""
+        super().__init__()
+        self._alarm, self._loop = alarm, asyncio.get_running_loop()
+        self._cancelled = cancelled
         self._since: float | None = None
-        self._patience = self._total = float("inf")
+        self._patience = self._total = inf
         self._what = "total"
         self._failure: Failure | None = None
         if total is not None:
-            now = self._since = self._loop.time()
-            self._total, self._patience = now + total, total
-            self._timer = self._loop.call_at(now + (total if soonest is None else min(total, soonest)), self._look)
+            self.bound(total, "total", total)
 
     def bound(self, total: float, what: str, seconds: float) -> None:
         """From now the scope has this many seconds, whatever happens in it; in it something is expected sooner."""
@@ -50,11 +70,7 @@ class Deadline(Ending):
         """Something (named for the error) must happen within so many seconds, and again after each `beat`."""
         now = self._since = self._loop.time()
         self._what, self._patience = what, seconds
-        due = min(now + seconds, self._total)
-        if self._timer is None:
-            self._arm(due if self._soonest is None else min(due, now + self._soonest))
-        elif due < self._timer.when():
-            self._arm(due)
+        self._alarm.by(min(now + seconds, self._total))
 
     def hold(self) -> None:
         """Nothing is expected until the next `beat`: the time that passes is our own."""
@@ -66,6 +82,7 @@ class Deadline(Ending):
 
     def __enter__(self) -> Self:
         super().__enter__()
+        self._alarm.deadlines.add(self)
         if self._cancelled is not None:
             self._cancelled.subscribe(self._cancel)
         return self
@@ -73,8 +90,7 @@ class Deadline(Ending):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.deadlines.discard(self)
         if self._cancelled is not None:
             self._cancelled.forget(self._cancel)
         try:
@@ -83,24 +99,16 @@ class Deadline(Ending):
             assert self._failure is not None
             raise Ended(self._failure) from None
 
-    def _arm(self, due: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._look)
-
-    def _due(self) -> float:
-        since = self._loop.time() if self._since is None else self._since
-        return min(since + self._patience, self._total)
-
-    def _look(self) -> None:
-        self._timer = None
-        now, due = self._loop.time(), self._due()
+    def look(self, now: float) -> float:
+        """When it has to be looked at again; the scope is ended if its time is over."""
+        since = now if self._since is None else self._since
+        due = min(since + self._patience, self._total)
         if now < due:
-            self._arm(due)
-            return
+            return due
         what = "total" if now >= self._total else self._what
         failure = Failure("PROVIDER_TIMEOUT", f"The provider exceeded the {what} timeout.", True, {"timeout": what})
         self._end(failure)
+        return inf
 
     def _cancel(self) -> None:
         self._end(Failure("MODEL_CANCELLED", "The run was cancelled."))

@@ -159,7 +159,7 @@ class Embedder:
     async def _within(
         self, budget: Budget | None, tenant: str, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]
     ) -> tuple[list[bytes], TokenUsage] | Failure:
-        estimated = priced(TokenUsage(sum(map(_estimated_tokens, texts))), config.prices)
+        estimated = priced(sum(map(_estimated_tokens, texts)), 0, config.prices)
         if budget is None:
             return await self._asked(tenant, config, dialect, texts, estimated)
         estimate = Estimate(config.name, estimated.input_tokens, 0, estimated.cost_usd or 0.0, calls=0)
@@ -253,7 +253,7 @@ def _counted(dialect: EmbeddingDialect, document: Any, config: ModelConfig, esti
         return estimated
     if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= MAX_TOKENS:
         return estimated
-    return priced(TokenUsage(tokens), config.prices)
+    return priced(tokens, 0, config.prices)
 
 
 def _sum(one: TokenUsage, other: TokenUsage) -> TokenUsage:

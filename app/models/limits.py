@@ -76,14 +76,15 @@ class _Waiter:
 class Slot:
     """Permission for one call; given back once."""
 
-    def __init__(self, limiter: "Limiter", model: _Model, entry: list[float]) -> None:
+    def __init__(self, limiter: "Limiter", model: _Model, entry: list[float] | None) -> None:
+        """`entry` is what was spent of a minute's tokens, where they are limited."""
         self._limiter, self._model, self._entry = limiter, model, entry
         self._held = True
 
     def release(self, used_tokens: int | None = None) -> None:
         if self._held:
             self._held = False
-            if used_tokens is not None:
+            if used_tokens is not None and self._entry is not None:
                 self._model.tokens.correct(self._entry, used_tokens)
             self._limiter._released(self._model)
 
@@ -115,12 +116,18 @@ class Limiter:
     def waiting(self) -> int:
         return self._waiting
 
+    def at_once(self, config: ModelConfig, tokens: int) -> Slot | None:
+        """A slot that nobody has to wait for; None if somebody must."""
+        name, limits = config.name, config.limits
+        if self._waiting or self._running >= self._concurrency or self._wait(name, limits, tokens) != 0.0:
+            return None
+        return self._slot(name, limits, tokens)
+
     async def acquire(self, config: ModelConfig, tenant: str, tokens: int) -> Slot | Failure:
         if self._waiting >= self._max_waiting:
             return Failure("MODEL_QUEUE_FULL", "Too many model calls are waiting.", True)
-        nobody_before = not self._waiting and self._running < self._concurrency
-        if nobody_before and self._wait(config.name, config.limits, tokens) == 0.0:
-            return self._slot(config.name, config.limits, tokens)
+        if (slot := self.at_once(config, tokens)) is not None:
+            return slot
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault(tenant, OrderedDict()).setdefault(config.name, deque())
         waiter = _Waiter(config.name, config.limits, tokens, future)
@@ -182,12 +189,12 @@ class Limiter:
             model = self._models[name] = _Model()
         if limits.concurrency is not None and model.running >= limits.concurrency:
             return None
-        now = self._clock.monotonic()
+        requests, most_tokens = limits.requests_per_minute, limits.tokens_per_minute
         wait = 0.0
-        if limits.requests_per_minute is not None:
-            wait = model.requests.wait(now, 1, limits.requests_per_minute)
-        if limits.tokens_per_minute is not None:
-            wait = max(wait, model.tokens.wait(now, tokens, limits.tokens_per_minute))
+        if requests is not None:
+            wait = model.requests.wait(self._clock.monotonic(), 1, requests)
+        if most_tokens is not None:
+            wait = max(wait, model.tokens.wait(self._clock.monotonic(), tokens, most_tokens))
         return wait
 
     def _grant(self, waiter: _Waiter) -> None:
@@ -196,14 +203,11 @@ class Limiter:
 
     def _slot(self, name: str, limits: ModelLimits, tokens: int) -> Slot:
         model = self._models[name]
-        now = self._clock.monotonic()
         model.running += 1
         self._running += 1
         if limits.requests_per_minute is not None:
-            model.requests.spend(now, 1)
-        entry = [now, 0.0]
-        if limits.tokens_per_minute is not None:
-            entry = model.tokens.spend(now, tokens)
+            model.requests.spend(self._clock.monotonic(), 1)
+        entry = None if limits.tokens_per_minute is None else model.tokens.spend(self._clock.monotonic(), tokens)
         return Slot(self, model, entry)
 
     def _forget(self, tenant: str, waiter: _Waiter) -> None:

@@ -66,9 +66,10 @@ def _without_media(message: Message, unseen: set[str]) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-def priced(usage: TokenUsage, prices: Prices) -> TokenUsage:
-    cost = _cost(usage.input_tokens, usage.cached_tokens or 0, usage.output_tokens, prices)
-    return TokenUsage(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, cost)
+def priced(
+    tokens_in: int, tokens_out: int, prices: Prices, reasoning: int | None = None, cached: int | None = None
+) -> TokenUsage:
+    return TokenUsage(tokens_in, tokens_out, reasoning, cached, _cost(tokens_in, cached or 0, tokens_out, prices))
 
 
 def _cost(tokens_in: int, cached: int, tokens_out: int, prices: Prices) -> float:

@@ -184,7 +184,7 @@ class ModelRouter:
         """Waits outside of the run's place where that takes a while; answers why the call ends instead."""
         outside = talk.outside if wait.seconds >= _LONG_SECONDS else nullcontext
         try:
-            with outside(), Deadline(talk.cancelled):
+            with outside(), Deadline(self._services.alarm, talk.cancelled):
                 await self._sleep(wait.seconds)
                 while wait.waits_for == "breaker" and (seconds := schedule.breaker_seconds()):
                     await self._sleep(max(seconds, _SHORT_SECONDS))

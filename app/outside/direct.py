@@ -1,4 +1,5 @@
-"""What aiohttp need not do for us: its session around a small request, and keeping the chunks of an answer apart.
+"""What aiohttp need not do for us: its session around a small request, its writer and response, and keeping the chunks
+of an answer apart.
 
 The session looks at cookies, redirects, middlewares, traces and proxies, none of which we want, and on Python 3.11 it
 starts a task to write a body: together a third of what a short request costs. Pools, TLS, the protocol and its parser
@@ -14,9 +15,11 @@ from typing import Any, Final
 
 import aiohttp
 from aiohttp.helpers import TimerNoop
-from aiohttp.http_writer import StreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.http_writer import HttpVersion, _serialize_headers
 from aiohttp.streams import StreamReader
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 TESTED: Final = ("3.14.",)
@@ -25,6 +28,7 @@ TESTED: Final = ("3.14.",)
 _PIECE_BYTES: Final = 32
 """What a piece counts for beside its bytes: few bytes in very many pieces are much memory all the same."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+_NO_TIMER: Final = TimerNoop()
 
 
 @lru_cache(maxsize=1)
@@ -107,43 +111,69 @@ class UnaskedAnswer(Exception):
 
 
 class DirectRequest(aiohttp.ClientRequest):
-    """What a connector and a response want to know of a request; nothing is looked up or added."""
+    """What a connector wants to know of a request; nothing is looked up or added."""
 
     def __init__(  # the parent's would look for what is never there
-        self, session: aiohttp.ClientSession, method: str, url: URL, headers: dict[str, str], body: bytes
+        self, loop: asyncio.AbstractEventLoop, method: str, url: URL, headers: dict[str, str], body: bytes
     ) -> None:
-        self.method, self.original_url, self.loop = method, url, session.connector._loop  # type: ignore[union-attr]
+        self.method, self.original_url, self.loop = method, url, loop
         self.url = url.with_fragment(None) if url.raw_fragment else url
-        self.headers = CIMultiDict(headers)
+        self.headers = headers  # type: ignore[assignment]  # written as they are, and looked up by nobody
         self.proxy = self.proxy_auth = self.proxy_headers = self.server_hostname = None
-        self.response_class = session._response_class
-        self._session, self._ssl, self._content, self._timer, self._traces = session, True, body, TimerNoop(), []
+        self._ssl, self._content = True, body
 
-    async def send(self, conn: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        protocol = conn._protocol
+    @property
+    def request_info(self) -> aiohttp.RequestInfo:
+        """For an error."""
+        return aiohttp.RequestInfo(self.url, self.method, CIMultiDictProxy(CIMultiDict(self.headers)), self.url)
+
+    def write_to(self, connection: "aiohttp.connector.Connection") -> None:
+        """Sends all of it at once, which aiohttp's writer would do in five calls."""
+        protocol = connection._protocol
         # What arrived while the connection was idle would be taken for the answer to this request.
         if protocol is None or protocol.should_close:
-            conn.close()
             raise UnaskedAnswer
-        writer = StreamWriter(protocol, self.loop)
-        await writer.write_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
-        if self._content:
-            await writer.write(self._content, drain=False)
-        else:
-            writer.send_headers()
-        protocol.start_timeout()
-        return self.response_class(
-            self.method,
-            self.original_url,
-            writer=None,
-            continue100=None,
-            timer=self._timer,
-            request_info=self.request_info,
-            traces=self._traces,
-            loop=self.loop,
-            session=self._session,
-            stream_writer=writer,
-        )
+        transport = protocol.transport
+        if transport is None or transport.is_closing():
+            raise aiohttp.ClientConnectionResetError("the connection is closed")
+        head = _serialize_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
+        transport.write(head + self._content)
+
+
+class DirectAnswer:
+    """The head of an answer, and its body as it arrives: as much of aiohttp's response as a `Reply` needs."""
+
+    __slots__ = ("connection", "content", "headers", "status")
+
+    def __init__(
+        self, connection: "aiohttp.connector.Connection", message: RawResponseMessage, content: StreamReader
+    ) -> None:
+        self.status, self.headers, self.content = message.code, message.headers, content
+        self.connection: aiohttp.connector.Connection | None = connection
+        """Until all of the body has arrived; then it is kept for another request."""
+        content.on_eof(self._arrived)
+
+    def _arrived(self) -> None:
+        if self.connection is not None:
+            self.connection.release()
+            self.connection = None
+
+    def close(self) -> None:
+        """Of a body that is still to come, nothing can be read any more."""
+        if self.content.exception() is None:
+            self.content.set_exception(aiohttp.ClientConnectionError("the answer was closed"))
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+def ends_clearly(status: int, version: HttpVersion | None, headers: CIMultiDictProxy[str]) -> bool:
+    """Whether there is one opinion on where the answer ends. aiohttp takes more than that, and it would let a server
+    switch to a protocol that nobody asked for."""
+    if status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):
+        return False
+    coding = headers.getall("Transfer-Encoding", ())
+    return not coding or (version == aiohttp.HttpVersion11 and ",".join(coding).strip().lower() == "chunked")
 
 
 def exchange(
@@ -154,12 +184,13 @@ def exchange(
     body: bytes,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> Awaitable[aiohttp.ClientResponse]:
+) -> Awaitable[DirectAnswer]:
     """Awaited: the answer, once its head has arrived. `params` are those of the protocol that the session would set."""
     connector = session.connector
     if connector is None:
         raise RuntimeError("the session is closed")
-    request = DirectRequest(session, method, url, {"Host": url.host_port_subcomponent or "", **headers}, body)
+    headers = {"Host": url.host_port_subcomponent or "", **headers}
+    request = DirectRequest(connector._loop, method, url, headers, body)
     send = _repeated if method in _REPEATABLE else _once
     return send(connector, request, timeout, params)
 
@@ -169,7 +200,7 @@ async def _repeated(
     request: DirectRequest,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> aiohttp.ClientResponse:
+) -> DirectAnswer:
     try:
         return await _once(connector, request, timeout, params)
     except aiohttp.ClientConnectorError:
@@ -184,7 +215,7 @@ async def _once(
     request: DirectRequest,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
-) -> aiohttp.ClientResponse:
+) -> DirectAnswer:
     try:
         connection = await connector.connect(request, traces=[], timeout=timeout)
     except TimeoutError as error:
@@ -193,19 +224,26 @@ async def _once(
     assert protocol is not None
     try:
         protocol.set_response_params(
-            timer=request._timer,
+            timer=_NO_TIMER,
             skip_payload=request.method == "HEAD",
             read_until_eof=True,
             read_timeout=timeout.sock_read,
             **params,
         )
-        response = await request.send(connection)
-        try:
-            await response.start(connection)
-        except BaseException:
-            response.close()
-            raise
+        request.write_to(connection)
+        if timeout.sock_read is not None:
+            protocol.start_timeout()
+        message, content = await protocol.read()
+        while 100 <= message.code < 200 and message.code != 101:  # the answer itself follows
+            message, content = await protocol.read()
+        if not ends_clearly(message.code, message.version, message.headers):
+            raise aiohttp.ClientResponseError(request.request_info, (), message="unclear framing")
+    except HttpProcessingError as error:
+        connection.close()
+        raise aiohttp.ClientResponseError(request.request_info, (), status=error.code, message=error.message) from error
     except BaseException:
         connection.close()
         raise
-    return response
+    if type(content) is not JoinedBody:  # which it is where its first part came with the head
+        JoinedBody.take_over(content)
+    return DirectAnswer(connection, message, content)

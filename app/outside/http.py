@@ -36,7 +36,7 @@ from app.outside.routes import OutgoingRoute, checked_headers, parsed, route
 if TYPE_CHECKING:
     import aiohttp
 
-    from app.outside.direct import JoinedBody
+    from app.outside.direct import DirectAnswer, JoinedBody
     from app.outside.sessions import Lookup, UploadBody
 
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
@@ -106,7 +106,11 @@ class Reply:
     )
 
     def __init__(
-        self, response: "aiohttp.ClientResponse", to: OutgoingRoute, max_bytes: int, deadline: float | None
+        self,
+        response: "aiohttp.ClientResponse | DirectAnswer",
+        to: OutgoingRoute,
+        max_bytes: int,
+        deadline: float | None,
     ) -> None:
         self._response, self._content, self._route, self._deadline = response, response.content, to, deadline
         self._joined = _loaded().joined(response.content)
@@ -138,7 +142,7 @@ class Reply:
     def arrived(self) -> bool:
         """Whether something of the body can be read without waiting."""
         if not self._ready and self._content.exception() is None:
-            self._ready = self._content.read_nowait()
+            self._ready = self._content.read_nowait() if self._joined is None else self._joined.taken()
         return bool(self._ready or self._unpacked)
 
     async def some(self) -> bytes:
@@ -295,6 +299,7 @@ class HttpClient:
         loaded, headers, body, within = _loaded(), self._headers(request), request.body, request.deadlines
         timeout = _timeout(within.connect, within.idle)
         directly = proxy is None and not isinstance(body, Segments) and len(body or b"") <= loaded.max_directly
+        response: aiohttp.ClientResponse | DirectAnswer
         for _ in range(_MAX_UNASKED):
             try:
                 if directly:
@@ -370,7 +375,7 @@ async def _by_session(
 class _Loaded(NamedTuple):
     """What is loaded with the first request: an import within a function costs microseconds each time."""
 
-    exchange: "Callable[..., Awaitable[aiohttp.ClientResponse]]"
+    exchange: "Callable[..., Awaitable[DirectAnswer]]"
     max_directly: int
     """Bytes of a body that goes out without aiohttp's session; less than none with versions that were not tested."""
     answers: dict[str, Any]

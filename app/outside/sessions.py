@@ -18,7 +18,7 @@ from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError
 
 from app.outside.addresses import is_public, normal_host
-from app.outside.direct import JoinedBody
+from app.outside.direct import JoinedBody, ends_clearly
 from app.outside.direct import UnaskedAnswer as UnaskedAnswer
 from app.outside.failures import OutsideError, not_public
 
@@ -117,7 +117,7 @@ class _Response(aiohttp.ClientResponse):
     async def start(self, connection: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
         protocol = connection._protocol
         await super().start(connection)
-        if not _ends_clearly(self):
+        if not ends_clearly(self.status, self.version, self.headers):
             self.close()
             if protocol is not None:
                 protocol.force_close()  # it may be back among the kept ones already
@@ -125,16 +125,6 @@ class _Response(aiohttp.ClientResponse):
         if type(self.content) is not JoinedBody:  # which it is where its first part came with the head
             JoinedBody.take_over(self.content)
         return self
-
-
-def _ends_clearly(response: aiohttp.ClientResponse) -> bool:
-    """Whether there is one opinion on where the answer ends. aiohttp takes more than that, and it would let a server
-    switch to a protocol that nobody asked for."""
-    version = response.version
-    if response.status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):
-        return False
-    coding = response.headers.getall("Transfer-Encoding", ())
-    return not coding or (version == aiohttp.HttpVersion11 and ",".join(coding).strip().lower() == "chunked")
 
 
 class _Resolver(AbstractResolver):

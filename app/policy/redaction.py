@@ -58,8 +58,13 @@ class LogRedaction:
         self.streamed = StreamScanners([KnownSecrets(values), *without_known.set.scanners]) if values else without_known
         """The same for text that arrives in pieces."""
 
-    def suspects(self, encoded: bytes) -> bool:
-        """False means: certainly clean."""
+        # Where nothing else is looked for there is no method of ours in between: every append looks.
+        self.suspects: Callable[[bytes], bool] = (
+            self._matches if self._known_encoded is None and self._personal is None else self._suspects
+        )
+        """Whether an encoded payload may hold what is to be replaced: what is false is certainly clean."""
+
+    def _suspects(self, encoded: bytes) -> bool:
         if self._matches(encoded):
             return True
         if self._personal is not None and self._personal.suspects_encoded(encoded):
@@ -140,7 +145,7 @@ def without(text: str, scanners: ScannerSet) -> str:
 
 
 @lru_cache(_MAX_KIND_SETS)
-def _prefilter(patterns: tuple[str, ...]) -> Callable[[bytes], object]:
+def _prefilter(patterns: tuple[str, ...]) -> Callable[[bytes], Any]:
     """Which of the patterns a text may have. Of the same patterns always the same: a start asks for it three times."""
     prefilter = re2.Set.SearchSet()
     for pattern in patterns:

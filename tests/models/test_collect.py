@@ -11,6 +11,7 @@ from app.models.completion import TokenUsage
 from app.models.contract import Completed, Started, StreamEvent, TextDelta, UsageReport
 from app.policy.redaction import CurrentRedaction
 from app.runtime.run.message_screen import SecretScreen
+from app.workspace.specs.model import Prices
 
 _SECRET = "sk-proj-" + "a1B2c3D4" * 5
 _SAID = f"The key is {_SECRET} and that is all."
@@ -61,10 +62,10 @@ def test_a_count_that_is_no_number_of_tokens_is_estimated(wrong: object) -> None
     collector = Collector("native", "msg_1", screen=SecretScreen(CurrentRedaction().streamed))
     report = UsageReport(wrong, wrong, wrong, wrong)  # type: ignore[arg-type]
     collector.take([Started(), TextDelta("Hello, world"), report, Completed("stop")])
-    assert collector.spent(estimated_input=9) == TokenUsage(9, 3)
+    assert collector.spent(9, Prices()) == TokenUsage(9, 3, cost_usd=0.0)
 
 
 def test_a_whole_number_of_tokens_may_be_written_as_a_fraction() -> None:
     collector = Collector("native", "msg_1")
     collector.take([Started(), TextDelta("Hello"), UsageReport(7.0, 2.0), Completed("stop")])  # type: ignore[arg-type]
-    assert collector.spent(estimated_input=9) == TokenUsage(7, 2)
+    assert collector.spent(9, Prices()) == TokenUsage(7, 2, cost_usd=0.0)

@@ -41,12 +41,13 @@ class EmbeddingDesk:
         named = workspace.models.get(model.removeprefix(PREFIX)) if model.startswith(PREFIX) else None
         if named is None or not named.spec.expose:
             return Failure("MODEL_NOT_FOUND", "There is no such model.")
-        config = model_config(named.name, named.spec)
+        spec = named.spec
         if dimensions is not None:
-            if config.provider != "openai":
-                return Failure("INVALID_REQUEST", f"Models of the provider {config.provider} take no dimensions.")
-            body = {**config.extra_body, "dimensions": dimensions}
-            config = config.model_copy(update={"config": {**config.config, "body": body}})
+            if spec.provider != "openai":
+                return Failure("INVALID_REQUEST", f"Models of the provider {spec.provider} take no dimensions.")
+            body = {**(spec.config.get("body") or {}), "dimensions": dimensions}
+            spec = spec.model_copy(update={"config": {**spec.config, "body": body}})
+        config = model_config(named.name, spec)
         budget = await self._budgets.of(who.tenant, Limits(), None, Used(), workspace.runtime.budgets.tenant)
         cleaned = [self._clean(text) for text in texts]
         made = await self._embedder.embed(config, cleaned, budget, who.tenant, longest=MAX_TEXT)

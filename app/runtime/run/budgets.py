@@ -62,8 +62,9 @@ class RunBudget:
         self._own = LocalBudget()
         self._own.used_tokens, self._own.used_cost_usd = used.tokens, used.cost_usd
         self._own.used_calls = used.model_calls
-        self._parts: tuple[_Part, ...] = (self._own, *above)
+        self._above = above
         self._reserved: dict[str, list[Reservation]] = {}
+        """By the reservation of its own: those above it. Most runs have nothing there."""
         self._timer: WallTimer | None = None
         self.set(asked)
 
@@ -98,24 +99,32 @@ class RunBudget:
         return self._timer
 
     async def reserve(self, estimate: Estimate) -> Reservation | Failure:
+        own = self._own.take(estimate)
+        if isinstance(own, Failure) or not self._above:
+            return own
         held: list[Reservation] = []
-        for part in self._parts:
+        for part in self._above:
             answer = await part.reserve(estimate)
             if isinstance(answer, Failure):
-                for taken, reservation in zip(self._parts, held, strict=False):
+                self._own.give_back(own)
+                for taken, reservation in zip(self._above, held, strict=False):
                     await taken.release(reservation)
                 return answer
             held.append(answer)
-        self._reserved[held[0].id] = held
-        return held[0]
+        self._reserved[own.id] = held
+        return own
 
     async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
-        for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
-            await part.settle(held, usage)
+        self._own.count(reservation, usage)
+        if self._above:
+            for part, held in zip(self._above, self._reserved.pop(reservation.id, ()), strict=False):
+                await part.settle(held, usage)
 
     async def release(self, reservation: Reservation) -> None:
-        for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
-            await part.release(held)
+        self._own.give_back(reservation)
+        if self._above:
+            for part, held in zip(self._above, self._reserved.pop(reservation.id, ()), strict=False):
+                await part.release(held)
 
 
 class WallTimer(Ending):

@@ -18,19 +18,16 @@ class RunMedia:
         self._load = load
         self._loaded: dict[str, bytes] = {}
 
-    async def of(self, messages: Iterable[JsonObject]) -> Callable[[Any], bytes]:
-        """What to look references up with; everything the messages refer to is in memory then."""
-        for message in messages:
-            for part in message.get("parts", ()):
-                reference = part.get("blob")
-                if reference is not None and reference["sha256"] not in self._loaded:
-                    data = await self._load(reference)
-                    if data is None:
-                        raise StepFailed(
-                            Failure("BLOB_NOT_FOUND", "A message refers to content that no longer exists.")
-                        )
-                    self._loaded[reference["sha256"]] = data
-        return self._get
+    async def load(self, parts: Iterable[JsonObject]) -> None:
+        """Reads what these parts of a message refer to."""
+        for part in parts:
+            reference = part.get("blob")
+            if reference is not None and reference["sha256"] not in self._loaded:
+                data = await self._load(reference)
+                if data is None:
+                    raise StepFailed(Failure("BLOB_NOT_FOUND", "A message refers to content that no longer exists."))
+                self._loaded[reference["sha256"]] = data
 
-    def _get(self, reference: Any) -> bytes:
+    def get(self, reference: Any) -> bytes:
+        """What was loaded."""
         return self._loaded[reference["sha256"]]

@@ -5,6 +5,7 @@ Leaves to others: providers, retries, fallbacks (the models room), what a backen
 
 import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
@@ -74,13 +75,12 @@ class ModelCalls:
         toolset: Toolset,
         router: ModelRouter,
         budget: Budget,
-        media: RunMedia,
         load: Load,
         secrets: SecretScanners,
         guardrails: RunGuardrails | None = None,
     ) -> None:
         self._log, self._agent, self._toolset, self._setup = log, agent, toolset, toolset.setup_of(agent)
-        self._router, self._budget, self._media, self._load = router, budget, media, load
+        self._router, self._budget, self._load = router, budget, load
         self._secrets, self._guardrails = secrets, guardrails
         self.held_back = False
         """Whether a gate decides about the answer first: until then no client sees what the model says."""
@@ -89,7 +89,7 @@ class ModelCalls:
         """How many were made; the next one is known by this number."""
         self.model: str | None = None
         """The model that somebody switched to; None keeps the agent's plan."""
-        self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
+        self.response_schema = self._setup.output_schema
         self.parallel = self._setup.parallel_tools
         self._offered: tuple[Sequence[ToolDefinition], tuple[ToolDef, ...]] = ((), ())
         """Tools, and the same as a model is shown them: nearly every call of a run offers the same."""
@@ -103,6 +103,14 @@ class ModelCalls:
             self._recorded = Unused(
                 (answer.get("messagesHash") or answer.get("requestHash") or "", answer) for answer in answers
             )
+
+    @cached_property
+    def _media(self) -> RunMedia:
+        return RunMedia(self._load)
+
+    def _content(self, reference: Any) -> bytes:
+        """What was loaded of a message's parts."""
+        return self._media.get(reference)
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
@@ -286,6 +294,9 @@ class ModelCalls:
                 if payload.closing and self._log.hold(payload) is not None:
                     return HELD
                 return self._log.place(payload) or recorded(payload)
+            if payload.type == _NEGOTIATED and "model" in payload.to_json():
+                held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return HELD
             return recorded(payload)
 
         async def recorded(payload: Payload) -> "Payload | None":
@@ -309,9 +320,6 @@ class ModelCalls:
                 if hashes:
                     payload = ModelCompleted.unchecked(payload.to_json() | hashes)
                 return await self._record_answer(payload, made)
-            if payload.type == _NEGOTIATED and "model" in payload.to_json():
-                held.append(payload)  # goes with the request that follows: one commit less before the first token
-                return None
             await self._log.record(payload)
             return None
 
@@ -398,9 +406,11 @@ class ModelCalls:
         offered = self._shown(tools) if tools else ()
         if self._setup.hides_personal_data:
             messages = [_without_personal_data(message) for message in messages]
-        load = await self._media.of(messages)
+        for message in messages:
+            if "parts" in message:
+                await self._media.load(message["parts"])
         return CompletionRequest(
-            messages=tuple([message_from_json(message, load) for message in messages]),
+            messages=tuple([message_from_json(message, self._content) for message in messages]),
             tools=offered,
             tool_choice=choice if offered else None,
             parallel_tool_calls=parallel if offered else None,
@@ -484,7 +494,10 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
 
 def _answer(response: CompletionResponse) -> ModelAnswer:
     made = response.tool_calls
-    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in made]) if made else ()
+    if not (made or response.parts or response.thoughts):  # nearly every answer is only a text
+        text = response.text
+        return ModelAnswer(text, (), {"role": "assistant", "content": text}, response.message_id)
+    calls = tuple([CallRequest(c.id, c.name, c.args, c.raw_args) for c in made])
     message = response.as_message().to_json()
     return ModelAnswer(response.text, calls, message, response.message_id, tuple(message.get("parts", ())))
 

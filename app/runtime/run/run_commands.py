@@ -30,7 +30,8 @@ GuardMessage = Callable[[Any, str], Awaitable[Any]]
 class RunCommands:
     def __init__(self, log: RunLog, hooks: RunHooks, obey: Obey, guarded: GuardMessage) -> None:
         self._log, self._hooks, self._obey, self._guarded = log, hooks, obey, guarded
-        self._recorded, self._seen = NOTHING_UNUSED, set[str]()
+        self._recorded = NOTHING_UNUSED
+        self._seen: set[str] = set()
         if log.memo.steps:
             steps = [step for step in log.memo.steps.values() if step["step"] == "commands"]
             self._recorded = Unused((_place(step["key"]), step) for step in steps)

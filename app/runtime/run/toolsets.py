@@ -9,6 +9,7 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from app.core.errors import Failure
+from app.core.recent import RecentDict
 from app.core.schemas import SchemaRegistry
 from app.core.value import value
 from app.models.completion import ReasoningLevel
@@ -24,6 +25,7 @@ from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.base import Limits
+from app.workspace.specs.plain import plain
 from app.workspace.specs.runtime import TenantBudget
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
@@ -62,6 +64,7 @@ class AgentSetup:
     sampling: Mapping[str, Any]
     reasoning: ReasoningLevel | None
     parallel_tools: bool
+    output_schema: Mapping[str, Any] | None
     learns: bool
     """Whether it has a memory."""
     hides_personal_data: bool
@@ -96,12 +99,13 @@ class Toolset:
         return AgentSetup(
             tools=frozenset((*agent.tools, *offered)),
             plan=self.plans.plan(model_plan) if model_plan and model_plan.primary in workspace.models else None,
-            limits=tightest(runtime.budgets.run, spec.limits),
-            daily=runtime.budgets.tenant,
+            limits=plain(tightest(runtime.budgets.run, spec.limits)),
+            daily=plain(runtime.budgets.tenant),
             person_ms=int(runtime.interrupts.expires_seconds * 1000),
             sampling=sampling(spec.parameters),
             reasoning=reasoning_level(spec.reasoning),
             parallel_tools=spec.parallel_tools,
+            output_schema=spec.output_schema,
             learns=bool(spec.memory),
             hides_personal_data=runtime.redaction.in_prompts,
             contents=ContentPolicy("full", runtime.redaction.reasoning),
@@ -119,7 +123,7 @@ class Toolsets:
         build_guardrails: BuildGuardrails = _no_guardrails,
     ) -> None:
         self._build_tools, self._build_hooks, self._build_guardrails = build_tools, build_hooks, build_guardrails
-        self._built: LRUCache[str, Toolset] = LRUCache(MAX_TOOLSETS)
+        self._built: RecentDict[str, Toolset] = RecentDict(MAX_TOOLSETS)
         self._retries: LRUCache[str, tuple[float, float]] = LRUCache(MAX_TOOLSETS)
         """Of those that lack tools: the pause before the next try, and when it is due."""
         self._retrying: asyncio.Task[None] | None = None
@@ -127,8 +131,10 @@ class Toolsets:
     def cached(self, workspace: CompiledWorkspace) -> Toolset | None:
         """If it was built before. One that lacks tools is built again meanwhile; runs go on with what it has."""
         toolset = self._built.get(workspace.digest)
-        if toolset is not None and toolset.gateway.registry.unavailable:
-            self._retry(workspace)
+        if toolset is not None:
+            self._built.move_to_end(workspace.digest)
+            if toolset.gateway.registry.unavailable:
+                self._retry(workspace)
         return toolset
 
     def _retry(self, workspace: CompiledWorkspace) -> None:
@@ -151,7 +157,7 @@ class Toolsets:
             before = self._built.get(workspace.digest)
             toolset = await self._build(workspace)
             if before is not None and isinstance(toolset, Toolset) and workspace.digest in self._built:
-                self._built[workspace.digest] = toolset
+                self._built.put(workspace.digest, toolset)
                 if not toolset.gateway.registry.unavailable:
                     self._retries.pop(workspace.digest, None)
         finally:
@@ -164,7 +170,7 @@ class Toolsets:
             return toolset
         made = await self._build(workspace)
         if isinstance(made, Toolset):
-            self._built[workspace.digest] = made
+            self._built.put(workspace.digest, made)
         return made
 
     async def _build(self, workspace: CompiledWorkspace) -> Toolset | Failure:

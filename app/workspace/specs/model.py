@@ -72,11 +72,6 @@ class Timeouts(Spec):
     idle_seconds: Seconds = 60
     total_seconds: Seconds = 600
 
-    @property
-    def soonest(self) -> float:
-        """When one of them may first be over."""
-        return min(self.first_token_seconds, self.idle_seconds, self.total_seconds)
-
 
 class Retry(Spec):
     attempts: Annotated[int, Field(ge=1, le=10)] = Field(

@@ -20,7 +20,6 @@ from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants, with_session_controls
 from app.runtime.run.calls_in_flight import CallsInFlight
 from app.runtime.run.context import RunContext, RunPorts
-from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_log import CutOff, Superseded
@@ -70,7 +69,9 @@ async def answer(run_scope: RunScope, context: RunContext, handoff: Payload | No
         log.hold_opening()
     if log.is_root:
         await log.pause_if_asked()  # one that came with the last model call
-    output = Output(result) if isinstance(result, str) else await _stored(result, context)
+    output = Output(result) if isinstance(result, str) else result
+    if output.artifacts:
+        output = await _stored(output, context)
     # What was held back is no message that a client has seen.
     run_scope.output = replace(output, message_id=None) if context.held_back else output
     run_scope.left_state = context.left_state
@@ -91,8 +92,6 @@ def _cycle(run_scope: RunScope) -> str | None:
 
 async def _stored(output: Output, context: RunContext) -> Output:
     """The answer with the content that it brings along stored."""
-    if not output.artifacts:
-        return output
     stored = [
         await context.artifacts.create(one.name, one.mime, one.data) if isinstance(one, NewArtifact) else one
         for one in output.artifacts
@@ -124,7 +123,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         log,
         gateway,
         scope,
-        partial(_lent_to_tools, run_scope, models, gateway, scope.offered),
+        partial(_lent_to_tools, run_scope, models, gateway, scope),
         parallel=models.parallel,
         limit=run_scope.budget.tool_calls,
     )
@@ -167,7 +166,7 @@ def _lent(run_scope: RunScope) -> RunPorts:
     )
 
 
-def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, offered: frozenset[str]) -> ToolPorts:
+def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, scope: ToolScope) -> ToolPorts:
     assert run_scope.context is not None, "tools are called within the context"
     log, hooks, guardrails = run_scope.log, run_scope.hooks, run_scope.guardrails
     grants = session_grants(run_scope.services.reader, log.scope.tenant, log.scope.thread_id)
@@ -177,7 +176,7 @@ def _lent_to_tools(run_scope: RunScope, models: ModelCalls, gateway: Gateway, of
         run_scope.load,
         Approvals(log, grants, who=run_scope.agent.name, submitted_by=submitted_by).approve,
         hook=hooks.of_a_call if hooks.concern_tools else None,
-        ask_model=partial(_mend, models, gateway, offered),
+        ask_model=partial(_mend, models, gateway, scope.offered),
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=run_scope.context.artifacts.of_a_tool,
     )
@@ -193,7 +192,6 @@ def models_of(run_scope: RunScope) -> ModelCalls:
             run_scope.toolset,
             services.router,
             run_scope.budget,
-            RunMedia(run_scope.load),
             run_scope.load,
             services.secrets,
             run_scope.guardrails,

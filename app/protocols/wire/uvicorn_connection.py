@@ -175,6 +175,9 @@ class HttpProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._head_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
+        """When the last answer ended, until the next request begins."""
         self._in_head = True
         self._head_bytes = 0
         self._head_tail = b""
@@ -192,6 +195,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
         super().connection_lost(exc)
         answering, self.answering = self.answering, None
         if answering is not None:
@@ -257,6 +263,36 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((made, self.app))
+
+    # -- between two requests ------------------------------------------------------------------------
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, but with one timer while requests come: one for each would cost more than all else here."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _close_if_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return  # a request is being answered
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._idle_timer = self.loop.call_later(left, self._close_if_idle)
+        else:
+            self.timeout_keep_alive_handler()
+
+    # -- refusals ------------------------------------------------------------------------------------
 
     def _ends_in(self, data: bytes) -> bool:
         """A large piece may hold the end of the headers and much of a body; then all is well."""

@@ -228,11 +228,13 @@ class ThreadFollower:
                 subscription.put_back(events[events.index(event) :])
                 must_wait = True
                 break
-            if data:
-                chunks.append(data)
-                size += len(data)
             if frames.ended:
+                chunks.append(data)
                 break
+            if not data:
+                continue
+            chunks.append(data)
+            size += len(data)
             if size > MAX_WRITE:
                 self._write(b"".join(chunks))
                 chunks, size = [], 0

@@ -18,7 +18,7 @@ from app.events.follow import ReadPage
 from app.events.hub import Subscription
 from app.protocols.wire import follower
 from app.protocols.wire.connection import HttpConnection, connection_of
-from app.protocols.wire.follower import End, Frames, ThreadFollower
+from app.protocols.wire.follower import COMPLETE, End, Frames, ThreadFollower
 
 COMMENT: Final = b": still here\n\n"
 """Keeps a connection open without being an event."""
@@ -127,7 +127,7 @@ class EventStream(_Stream):
                 end = await follows.run()
             except HoldfastError as error:
                 end, failure = End.DRAINED, error.failure
-            if end is not End.COMPLETE:
+            if end is not COMPLETE:
                 await self._break_off(connection, end, failure)
         finally:
             self._frames.close()

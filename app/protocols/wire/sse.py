@@ -66,11 +66,6 @@ class _Stream(Response):
         raise NotImplementedError
 
 
-async def _leave(connection: HttpConnection) -> None:
-    await connection.flushed(follower.STALL_SECONDS)
-    connection.unwatch()
-
-
 class OneFrame(_Stream):
     """A stream of one frame, when there is nothing to follow."""
 
@@ -84,7 +79,8 @@ class OneFrame(_Stream):
         try:
             connection.write(self._frame, last=True)
         finally:
-            await _leave(connection)
+            await connection.flushed(follower.STALL_SECONDS)
+            connection.unwatch()
 
 
 class EventStream(_Stream):
@@ -131,7 +127,8 @@ class EventStream(_Stream):
                 await self._break_off(connection, end, failure)
         finally:
             self._frames.close()
-            await _leave(connection)
+            await connection.flushed(follower.STALL_SECONDS)
+            connection.unwatch()
 
     async def _break_off(self, connection: HttpConnection, end: End, failure: Failure | None) -> None:
         if end is End.LOST or not await connection.flushed(follower.STALL_SECONDS):

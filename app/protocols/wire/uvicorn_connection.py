@@ -120,7 +120,8 @@ class UvicornConnection(RequestResponseCycle):
         written = b"".join(lines)
         if written.translate(None, _UNFIT) != written:  # a fraction of what a regular expression costs
             raise ValueError("a header contains a control character")
-        self._head = b"%b%b\r\ntransfer-encoding: chunked\r\n\r\n" % (_STREAM, b"\r\n".join(lines))
+        lines.append(b"transfer-encoding: chunked\r\n\r\n")
+        self._head = _STREAM + b"\r\n".join(lines)
         self._protocol.answering = self
         self.has_room = not self.flow.write_paused
         if self.flow.read_paused:

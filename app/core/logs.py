@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, TextIO
@@ -32,6 +33,10 @@ _STANDARD: Final = frozenset(
     {*vars(logging.LogRecord("", 0, "", 0, "", None, None)), "message", "asctime", "color_message"}
 )
 """What every record of `logging` has; the rest is what its writer added."""
+
+REQUEST_NAME: Final = ContextVar[str](f"{structlog.contextvars.STRUCTLOG_KEY_PREFIX}request_id")
+"""The name of the request that is being served: in every entry that is made meanwhile. Set by itself, which every
+request does, it costs a seventh of structlog's own `bind_contextvars`."""
 
 Clean = Callable[[str], str]
 

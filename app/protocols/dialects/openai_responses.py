@@ -29,7 +29,7 @@ class ResponseEvents(SegmentReading):
         self._number = 0
         self.made: list[bytes] = []
         """Frames that nobody took yet."""
-        self.madeput: list[JsonObject] = []
+        self.output: list[JsonObject] = []
         self._open: _OpenMessage | None = None
         self._status = "queued"
         self._created = 0
@@ -81,7 +81,7 @@ class ResponseEvents(SegmentReading):
     def on_abandoned(self, message_id: str) -> None:
         if self._open is not None and self._open.id == message_id:
             index = self._close_message(status="incomplete")
-            self.madeput[index] = self.madeput[index] | {"content": []}
+            self.output[index] = self.output[index] | {"content": []}
 
     def on_calls(self, calls: list[ClientCall]) -> None:
         self._close_message()
@@ -119,9 +119,9 @@ class ResponseEvents(SegmentReading):
 
     def _open_message(self, message_id: str) -> "_OpenMessage":
         self._close_message()
-        index = len(self.madeput)
-        self.madeput.append(_message(message_id, "in_progress", []))
-        self._emit("response.output_item.added", output_index=index, item=self.madeput[index])
+        index = len(self.output)
+        self.output.append(_message(message_id, "in_progress", []))
+        self._emit("response.output_item.added", output_index=index, item=self.output[index])
         self._emit(
             "response.content_part.added", item_id=message_id, output_index=index, content_index=0, part=_part("")
         )
@@ -134,19 +134,19 @@ class ResponseEvents(SegmentReading):
             return -1
         text = "".join(message.pieces) if text is None else text
         where = {"item_id": message.id, "output_index": message.index, "content_index": 0}
-        item = self.madeput[message.index] = _message(message.id, status, [_part(text)], phase)
+        item = self.output[message.index] = _message(message.id, status, [_part(text)], phase)
         self._emit("response.output_text.done", **where, text=text, logprobs=[])
         self._emit("response.content_part.done", **where, part=_part(text))
         self._emit("response.output_item.done", output_index=message.index, item=item)
         return message.index
 
     def _call(self, call: ClientCall) -> None:
-        index, item_id = len(self.madeput), f"fc_{call.id}"
+        index, item_id = len(self.output), f"fc_{call.id}"
         item = {"type": "function_call", "id": item_id, "call_id": call.id, "name": call.name}
         where = {"item_id": item_id, "output_index": index}
         added = item | {"arguments": "", "status": "in_progress"}
         done = item | {"arguments": call.arguments, "status": "completed"}
-        self.madeput.append(done)
+        self.output.append(done)
         self._emit("response.output_item.added", output_index=index, item=added)
         self._emit("response.function_call_arguments.delta", **where, delta=call.arguments)
         self._emit("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
@@ -154,7 +154,7 @@ class ResponseEvents(SegmentReading):
 
     def _made(self, part: Payload, id: str) -> None:
         """A picture is an item of its own; of other media the API has no item, so they are content of a message."""
-        index = len(self.madeput)
+        index = len(self.output)
         if part["type"] == "image":
             item: JsonObject = {"type": "image_generation_call", "id": f"ig_{id}", "status": "completed"}
             item |= {"result": part.get("data"), "output_format": part["mime"].partition("/")[2]}
@@ -162,7 +162,7 @@ class ResponseEvents(SegmentReading):
             item = _message(f"msg_{id}", "completed", [_sound(part)], "final_answer")
         else:
             item = _message(f"msg_{id}", "completed", [_file(part)], "final_answer")
-        self.madeput.append(item)
+        self.output.append(item)
         begun: JsonObject = item | {"status": "in_progress"}
         begun["content" if "content" in item else "result"] = [] if "content" in item else None
         self._emit("response.output_item.added", output_index=index, item=begun)
@@ -208,7 +208,7 @@ class ResponseEvents(SegmentReading):
             "instructions": queued.get("instructions"),
             "max_output_tokens": wanted.get("maxTokens"),
             "model": model_name(queued),
-            "output": list(self.madeput),
+            "output": list(self.output),
             "parallel_tool_calls": wanted.get("parallelTools", True),
             "previous_response_id": queued.get("labels", {}).get(PREVIOUS),
             "conversation": {"id": self.thread_id},

@@ -301,6 +301,8 @@ _SIBLING_HANDLERS: Final = {
     interrupt.InterruptResolved.type: SegmentReading._resolved,
     interrupt.InterruptExpired.type: SegmentReading._resolved,
 }
+READ: Final = frozenset({_SIGNAL, *_HANDLERS, *_SIBLING_HANDLERS})
+"""The types of events that a reading looks at."""
 
 
 def _arguments(value: Any) -> str:

@@ -13,13 +13,13 @@ from itertools import chain
 from time import monotonic
 from typing import Final
 
-import structlog
 import uuid_utils
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.errors import Failure, HoldfastError
+from app.core.logs import REQUEST_NAME
 from app.core.principal import Principal
 from app.protocols.auth.access import CHECK_SECONDS, Access
 from app.protocols.auth.browser_sessions import CSRF_MISSING
@@ -275,7 +275,7 @@ def _name(headers: Headers) -> bytes:
     """The request's name: the sender's, if it is fit for a log, else a new one. It goes into every line logged."""
     sent = headers.get(REQUEST_ID)
     request_id = sent if sent is not None and _SANE_ID.fullmatch(sent) else b"req_" + uuid_utils.uuid7().hex.encode()
-    structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+    REQUEST_NAME.set(request_id.decode())
     return request_id
 
 

@@ -11,7 +11,8 @@ from typing import Final
 import structlog
 from starlette.types import Scope
 
-from app.core.metrics import Metrics
+from app.core.metrics import MAX_CHILDREN, Counter, Histogram, Metrics
+from app.core.recent import RecentDict
 
 Observe = Callable[[Scope, float, int], None]
 """(scope, when the request arrived, status)."""
@@ -38,14 +39,22 @@ class RequestMeter:
         self._seconds = metrics.histogram(
             "http_request_seconds", "From a request's arrival to the begin of its answer.", _SECONDS, "route"
         )
+        self._counted = RecentDict[tuple[str, str, int], tuple[Counter, Histogram]](MAX_CHILDREN)
+        """What a request with such an answer counts in."""
 
     def __call__(self, scope: Scope, began: float, status: int) -> None:
         found: str | None = scope.get(ROUTE) or getattr(scope.get("route"), "path", None)
         route = found or _NO_ROUTE
         method = scope["method"] if scope["method"] in _METHODS else "(other)"
         seconds = monotonic() - began
-        self._requests.inc(method, route, str(status))
-        self._seconds.observe(seconds, route)
+        counted = self._counted.get((method, route, status)) or self._counters_of(method, route, status)
+        counted[0].value += 1
+        counted[1].observe(seconds)
         if self._write is not None:
             path, ms = scope["path"][:_MAX_PATH], round(seconds * 1000, 1)
             self._write("http.request", method=method, path=path, route=route, status=status, ms=ms)
+
+    def _counters_of(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+        found = self._requests.of(method, route, str(status)), self._seconds.of(route)
+        self._counted.put((method, route, status), found)
+        return found

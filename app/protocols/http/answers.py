@@ -1,6 +1,5 @@
 """Answers as bytes: JSON documents, pages of them, and content that somebody made and nobody checked."""
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,7 +11,6 @@ from app.events.envelope import Event
 
 _JSON: Final = "application/json"
 _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
-_IS_VISIBLE: Final = re.compile(r"[!-$&-~]*").fullmatch
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
@@ -31,7 +29,9 @@ def events_answer(events: list[Event], cursor: int | None) -> Response:
 
 def header_text(text: str) -> str:
     """Any text as a header may carry it: what is not visible ASCII, and the percent sign, is percent-encoded."""
-    return text if _IS_VISIBLE(text) else quote(text, safe=_VISIBLE)  # nearly always it is an id of ours
+    if text.isascii() and text.isidentifier():  # nearly always it is an id of ours
+        return text
+    return quote(text, safe=_VISIBLE)
 
 
 def content_headers(name: str, sha256: str, size: int | None = None) -> dict[str, str]:

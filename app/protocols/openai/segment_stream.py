@@ -22,7 +22,7 @@ from app.events.follow import FellBehind, join
 from app.events.hub import Subscription
 from app.protocols.context import ServerContext
 from app.protocols.dialects.openai_progress import progress_frame
-from app.protocols.dialects.openai_segment import SegmentReading
+from app.protocols.dialects.openai_segment import READ, SegmentReading
 from app.protocols.http.errors import HttpProblem
 from app.protocols.openai.errors import Refusal
 from app.protocols.wire.connection import HttpConnection
@@ -94,19 +94,18 @@ class SegmentFrames:
 
     def of(self, event: Event, followed: bool, *, whole: bool = False) -> bytes | None:
         """`whole` says that its large values are in place."""
-        if not followed:
+        if not followed or (event.type not in READ and not self._progress):
             return b""
         if event.type != _DELTA and not whole and event.payload_bytes.find(BLOB_MARK) >= 0 and _is_partial(event):
             return None
-        reading = self._reading
-        if event.run_id != self._run_id:
-            reading.feed_sibling(event)
-            made = reading.take() if reading.made else b""
-        else:
+        reading, own = self._reading, event.run_id == self._run_id
+        if own:
             reading.feed(event)
-            made = reading.take() if reading.made else b""
-            if self._progress and (frame := progress_frame(event, self._listening.run.agent)) is not None:
-                made += frame
+        else:
+            reading.feed_sibling(event)
+        made = reading.take() if reading.made else b""
+        if self._progress and own and (frame := progress_frame(event, self._listening.run.agent)) is not None:
+            made += frame
         if reading.waiting_for_person or self._patience is not None:
             self._limit_wait()
         self.ended = reading.ended

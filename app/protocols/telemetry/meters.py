@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import structlog
 
-from app.core.metrics import Metrics
+from app.core.metrics import MAX_CHILDREN, Counter, Metrics
+from app.core.recent import RecentDict
+from app.core.value import value
 from app.events.catalog import execution, interrupt, memory, model, policy, request, tool
 from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
@@ -26,10 +28,20 @@ _STEP_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 log = structlog.get_logger("holdfast.metrics")
 
 
+@value(frozen=True, slots=True)
+class _OfModel:
+    """The counters that every answer of a model raises, found by its name at once."""
+
+    calls: Counter
+    input: Counter
+    output: Counter
+
+
 class Metering:
     def __init__(self, metrics: Metrics, runs: OpenRuns | None = None, lines: RunLines | None = None) -> None:
         """Without `lines` nothing is logged about runs."""
         self._open, self._lines = OpenRuns() if runs is None else runs, lines
+        self._of_model = RecentDict[str, _OfModel](MAX_CHILDREN)
         self._broken = False
         self._commits(metrics)
         self._runs(metrics)
@@ -168,9 +180,10 @@ class Metering:
         if (run := self._open.of(event)) is not None:
             run.input_tokens += usage.get("inputTokens") or 0
             run.output_tokens += usage.get("outputTokens") or 0
-        self._calls.inc(name, "completed")
-        self._tokens.inc(name, "input", by=usage.get("inputTokens") or 0)
-        self._tokens.inc(name, "output", by=usage.get("outputTokens") or 0)
+        counters = self._of_model.get(name) or self._counters_of(name)
+        counters.calls.value += 1
+        counters.input.value += usage.get("inputTokens") or 0
+        counters.output.value += usage.get("outputTokens") or 0
         if cached := usage.get("cachedTokens"):
             self._tokens.inc(name, "cached", by=cached)
         if cost := usage.get("costUsd"):
@@ -178,6 +191,12 @@ class Metering:
         if (first := payload.get("firstTokenMs")) is not None:
             self._first_token.observe(first / 1000, name)
         self._took("model", payload)
+
+    def _counters_of(self, model: str) -> _OfModel:
+        completed, given = self._calls.of(model, "completed"), self._tokens.of(model, "input")
+        found = _OfModel(completed, given, self._tokens.of(model, "output"))
+        self._of_model.put(model, found)
+        return found
 
     def _embedded(self, event: Event, payload: dict[str, Any]) -> None:
         name, usage = payload["model"], payload["usage"]

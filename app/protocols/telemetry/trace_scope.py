@@ -42,17 +42,17 @@ class InTrace:
         key = (scope.tenant, run.id)
         # Kept: a run that waits comes back.
         context = self._contexts[key] if key in self._contexts else await self._stored(scope.tenant, run)
-        if context is None and not self._exported:
-            ending = await self._conduct(run, scope, control, thread)
-            self._contexts.pop(key, None)
-            return ending
-        token = current.set(Trace.of_run(run.id, context, exported=self._exported))
+        outer = trace = current.get()
+        if context is not None or self._exported:
+            trace = Trace.of_run(run.id, context, exported=self._exported)
+        token = None if trace is outer else current.set(trace)  # most runs have no trace, and neither has their caller
         try:
             ending = await self._conduct(run, scope, control, thread)
             self._contexts.pop(key, None)
             return ending
         finally:
-            current.reset(token)
+            if token is not None:
+                current.reset(token)
 
     async def _stored(self, tenant: str, run: Run) -> Mapping[str, str] | None:
         first = await self._reader.events(tenant, run.thread_id, run.first_seq - 1, 1)

@@ -18,7 +18,7 @@ from app.events.follow import ReadPage
 from app.events.hub import Subscription
 from app.protocols.wire import follower
 from app.protocols.wire.connection import HttpConnection, connection_of
-from app.protocols.wire.follower import End, Frames, ThreadFollower
+from app.protocols.wire.follower import COMPLETE, End, Frames, ThreadFollower
 
 COMMENT: Final = b": still here\n\n"
 """Keeps a connection open without being an event."""
@@ -66,11 +66,6 @@ class _Stream(Response):
         raise NotImplementedError
 
 
-async def _leave(connection: HttpConnection) -> None:
-    await connection.flushed(follower.STALL_SECONDS)
-    connection.unwatch()
-
-
 class OneFrame(_Stream):
     """A stream of one frame, when there is nothing to follow."""
 
@@ -84,7 +79,8 @@ class OneFrame(_Stream):
         try:
             connection.write(self._frame, last=True)
         finally:
-            await _leave(connection)
+            await connection.flushed(follower.STALL_SECONDS)
+            connection.unwatch()
 
 
 class EventStream(_Stream):
@@ -127,11 +123,12 @@ class EventStream(_Stream):
                 end = await follows.run()
             except HoldfastError as error:
                 end, failure = End.DRAINED, error.failure
-            if end is not End.COMPLETE:
+            if end is not COMPLETE:
                 await self._break_off(connection, end, failure)
         finally:
             self._frames.close()
-            await _leave(connection)
+            await connection.flushed(follower.STALL_SECONDS)
+            connection.unwatch()
 
     async def _break_off(self, connection: HttpConnection, end: End, failure: Failure | None) -> None:
         if end is End.LOST or not await connection.flushed(follower.STALL_SECONDS):

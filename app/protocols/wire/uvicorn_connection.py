@@ -9,13 +9,15 @@ those it was tested with; with others the server uses uvicorn's own protocols, a
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import metadata
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
+import httptools
 from starlette.responses import Response
+from uvicorn._types import HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
@@ -32,7 +34,7 @@ LINGER_SECONDS: Final = 2.0
 _MAX_DISCARDED_BYTES: Final = 1024 * 1024
 _HEAD_END: Final = b"\r\n\r\n"
 _STREAM: Final = STATUS_LINE[200] + b"".join(b"%b: %b\r\n" % header for header in STREAM_HEADERS)
-_UNFIT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_UNFIT: Final = bytes({*range(0x20), 0x7F} - {0x09})
 """What would end a header before its end."""
 
 
@@ -53,24 +55,25 @@ async def _within(seconds: float, taken: Awaitable[object], drop: Callable[[], N
     return True
 
 
-class UvicornConnection:
-    """One request's way to its client."""
+class UvicornConnection(RequestResponseCycle):
+    """One request's way to its client: uvicorn's own record of the request, with writes past its messages."""
 
-    __slots__ = (
-        "_cycle",
-        "_head",
-        "_protocol",
-        "credentials",
-        "has_room",
-        "headers",
-        "lost",
-        "on_begun",
-        "on_lost",
-        "on_room",
-    )
-
-    def __init__(self, protocol: "HttpProtocol", cycle: RequestResponseCycle) -> None:
-        self._protocol, self._cycle = protocol, cycle
+    def __init__(self, protocol: "HttpProtocol", scope: HTTPScope, *, keep_alive: bool) -> None:
+        # By position: a name for each would double what this costs.
+        super().__init__(
+            scope,
+            protocol.transport,
+            protocol.flow,
+            protocol.logger,
+            protocol.access_logger,
+            protocol.access_log,
+            protocol.server_state.default_headers,
+            asyncio.Event(),
+            protocol.expect_100_continue,
+            keep_alive,
+            protocol.on_response_complete,
+        )
+        self._protocol = protocol
         self._head = b""
         self.headers: RawHeaders = ()
         self.credentials: Credentials | None = None
@@ -81,88 +84,82 @@ class UvicornConnection:
 
     @property
     def has_body_part(self) -> bool:
-        return self._cycle.message_event.is_set()
+        return self.message_event.is_set()
 
     @property
     def has_whole_body(self) -> bool:
-        cycle = self._cycle
-        return not (cycle.more_body or cycle.disconnected) and len(cycle.body) <= WHOLE_BODY_BYTES
+        return not (self.more_body or self.disconnected) and len(self.body) <= WHOLE_BODY_BYTES
 
     def take_body(self) -> bytes | None:
-        cycle = self._cycle
-        if not self.has_whole_body or cycle.waiting_for_100_continue or not cycle.message_event.is_set():
+        if not self.has_whole_body or self.waiting_for_100_continue or not self.message_event.is_set():
             return None  # a sender that asks first whether it may send gets an answer
-        body = bytes(cycle.body)
-        cycle.body = bytearray()
-        cycle.message_event.clear()
+        body = bytes(self.body)
+        self.body = bytearray()
+        self.message_event.clear()
         return body
 
     @property
     def begun(self) -> bool:
-        return self._cycle.response_started
+        return self.response_started
 
     async def room(self) -> None:
-        if self._cycle.flow.write_paused:
-            await self._cycle.flow.drain()
+        if self.flow.write_paused:
+            await self.flow.drain()
 
     def watch(self, on_lost: Callable[[], None]) -> None:
         self.on_lost = on_lost
         self._protocol.answering = self
-        self.has_room = not self._cycle.flow.write_paused
-        self._cycle.flow.resume_reading()  # a large body may have left it paused, and then nobody would notice
+        self.has_room = not self.flow.write_paused
+        self.flow.resume_reading()  # a large body may have left it paused, and then nobody would notice
 
     def unwatch(self) -> None:
         self.on_lost = None
 
     def open(self, headers: RawHeaders) -> None:
-        content = [_STREAM]
-        for name, value in (*self._cycle.default_headers, *headers, *self.headers):
-            if _UNFIT.search(value) is not None:
-                raise ValueError("a header's value contains a control character")
-            content += (name, b": ", value, b"\r\n")
-        content.append(b"transfer-encoding: chunked\r\n\r\n")
-        self._head = b"".join(content)
-        flow = self._cycle.flow
+        lines = [b"%b: %b" % header for header in (*self.default_headers, *headers, *self.headers)]
+        written = b"".join(lines)
+        if written.translate(None, _UNFIT) != written:  # a fraction of what a regular expression costs
+            raise ValueError("a header contains a control character")
+        lines.append(b"transfer-encoding: chunked\r\n\r\n")
+        self._head = _STREAM + b"\r\n".join(lines)
         self._protocol.answering = self
-        self.has_room = not flow.write_paused
-        if flow.read_paused:
-            flow.resume_reading()
+        self.has_room = not self.flow.write_paused
+        if self.flow.read_paused:
+            self.flow.resume_reading()
 
     def write(self, data: bytes, *, last: bool = False) -> None:
-        cycle = self._cycle
-        if self.lost or cycle.response_complete:
+        if self.lost or self.response_complete:
             return
         head = b""
-        if not cycle.response_started:
-            cycle.response_started = cycle.chunked_encoding = True
+        if not self.response_started:
+            self.response_started = self.chunked_encoding = True
             if self.on_begun is not None:
                 self.on_begun(200)
-            head = self._head if cycle.keep_alive else self._head[:-2] + b"connection: close\r\n\r\n"
+            head = self._head if self.keep_alive else self._head[:-2] + b"connection: close\r\n\r\n"
         body = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-        cycle.transport.write(b"%b%b0\r\n\r\n" % (head, body) if last else head + body)
+        self.transport.write(b"%b%b0\r\n\r\n" % (head, body) if last else head + body)
         if last:
             self._end()
 
     def drop(self) -> None:
-        self._cycle.transport.abort()
+        self.transport.abort()
 
     async def flushed(self, seconds: float) -> bool:
-        flow = self._cycle.flow
+        flow = self.flow
         return not self.lost and (not flow.write_paused or await _within(seconds, flow.drain(), self.drop))
 
     def lose(self) -> None:
-        self.lost = self._cycle.disconnected = True
+        self.lost = self.disconnected = True
         if self.on_lost is not None:
             self.on_lost()
 
     def _end(self) -> None:
-        cycle = self._cycle
-        cycle.response_complete = True
-        cycle.message_event.set()
+        self.response_complete = True
+        self.message_event.set()
         self._protocol.answering = None
-        if not cycle.keep_alive:
-            cycle.transport.close()
-        cycle.on_response()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -179,6 +176,9 @@ class HttpProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._head_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
+        """When the last answer ended, until the next request begins."""
         self._in_head = True
         self._head_bytes = 0
         self._head_tail = b""
@@ -196,6 +196,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
         super().connection_lost(exc)
         answering, self.answering = self.answering, None
         if answering is not None:
@@ -226,10 +229,11 @@ class HttpProtocol(HttpToolsProtocol):
             if self._head_bytes > self.max_head_bytes and not self._ends_in(data):
                 self._refuse()
                 return
-            self._head_tail = (self._head_tail + data[-3:])[-3:]
         super().data_received(data)
-        if self._in_head and self._head_timer is None:
-            self._start_timer()  # most heads come in one piece and are waited for by nobody
+        if self._in_head:  # most heads come in one piece and are waited for by nobody
+            self._head_tail = (self._head_tail + data[-3:])[-3:]
+            if self._head_timer is None:
+                self._start_timer()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -240,12 +244,56 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._head_tail = b""
         self._stop_timer()
-        super().on_headers_complete()
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and cycle.scope is self.scope:  # else it becomes a websocket
-            # Its task has not begun yet.
-            made = UvicornConnection(self, cycle)
-            self.scope["extensions"] = {CONNECTION: made}  # type: ignore[dict-item]  # an object, not a dict
+        parser, scope = self.parser, self.scope
+        if parser.should_upgrade() and self._should_upgrade():
+            super().on_headers_complete()  # it becomes a websocket
+            return
+        # As uvicorn does it, with a connection in place of its cycle. Its limit of connections is not used: the gate
+        # has its own bounds.
+        version, url = parser.get_http_version(), httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"], scope["http_version"] = parser.get_method().decode("ascii"), version
+        scope["path"], scope["raw_path"] = unquote(path) if "%" in path else path, url.path
+        scope["query_string"] = url.query or b""
+        before: RequestResponseCycle | None = self.cycle
+        made = UvicornConnection(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
+        self.cycle = made
+        scope["extensions"] = {CONNECTION: made}  # type: ignore[dict-item]  # an object, not a dict
+        if before is None or before.response_complete:
+            self._start_asgi_task(made, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((made, self.app))
+
+    # -- between two requests ------------------------------------------------------------------------
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, but with one timer while requests come: one for each would cost more than all else here."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _close_if_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return  # a request is being answered
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._idle_timer = self.loop.call_later(left, self._close_if_idle)
+        else:
+            self.timeout_keep_alive_handler()
+
+    # -- refusals ------------------------------------------------------------------------------------
 
     def _ends_in(self, data: bytes) -> bool:
         """A large piece may hold the end of the headers and much of a body; then all is well."""

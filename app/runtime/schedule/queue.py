@@ -36,6 +36,9 @@ class RunRef:
     """What its maker knows of it, which saves reading it; None where nobody does."""
     background: bool = field(default=False, compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.run_id)  # unique by itself; three collections hash each run
+
 
 @value(frozen=True, slots=True)
 class QueueLimits:

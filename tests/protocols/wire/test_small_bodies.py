@@ -1,6 +1,5 @@
 """A small body that came with its head is taken at once, by one reader, and by nobody who would have to wait."""
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,20 +9,24 @@ from app.protocols.wire.connection import WHOLE_BODY_BYTES
 from app.protocols.wire.uvicorn_connection import UvicornConnection
 
 
-def _request(body: bytes, **more: Any) -> tuple[UvicornConnection, SimpleNamespace]:
+def _request(body: bytes, **more: Any) -> UvicornConnection:
     """As uvicorn leaves it when the body is complete before the request's task begins."""
-    arrived = asyncio.Event()
-    arrived.set()
-    state = {"more_body": False, "disconnected": False, "waiting_for_100_continue": False, **more}
-    cycle = SimpleNamespace(body=bytearray(body), message_event=arrived, **state)
-    return UvicornConnection(cast(Any, None), cast(Any, cycle)), cycle
+    state = SimpleNamespace(default_headers=[])
+    absent = dict.fromkeys(("transport", "flow", "logger", "access_logger", "on_response_complete"))
+    protocol = SimpleNamespace(server_state=state, access_log=False, expect_100_continue=False, **absent)
+    made = UvicornConnection(cast(Any, protocol), cast(Any, {}), keep_alive=True)
+    made.body, made.more_body = bytearray(body), False
+    made.message_event.set()
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
 
 
 def test_a_body_that_has_arrived_is_taken_once() -> None:
-    connection, cycle = _request(b"{}")
+    connection = _request(b"{}")
     assert connection.has_whole_body
     assert (connection.take_body(), connection.take_body()) == (b"{}", None)
-    assert not cycle.message_event.is_set(), "whoever asks for more waits for the client to leave"
+    assert not connection.message_event.is_set(), "whoever asks for more waits for the client to leave"
 
 
 @pytest.mark.parametrize(
@@ -32,12 +35,12 @@ def test_a_body_that_has_arrived_is_taken_once() -> None:
     ids=lambda state: next(iter(state)),
 )
 def test_a_body_that_must_be_asked_for_is_left_alone(state: dict[str, bool]) -> None:
-    connection, cycle = _request(b"{}", **state)
+    connection = _request(b"{}", **state)
     assert connection.take_body() is None
-    assert cycle.body == b"{}"
+    assert connection.body == b"{}"
 
 
 @pytest.mark.requirement("S9")
 def test_a_large_body_passes_its_limits() -> None:
-    connection, _ = _request(b"x" * (WHOLE_BODY_BYTES + 1))
+    connection = _request(b"x" * (WHOLE_BODY_BYTES + 1))
     assert (connection.has_whole_body, connection.take_body()) == (False, None)

@@ -11,16 +11,19 @@ import asyncio
 from collections.abc import Awaitable
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
+from aiohttp import http_writer
 from aiohttp.helpers import TimerNoop
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.http_parser import RawResponseMessage
-from aiohttp.http_writer import HttpVersion, _serialize_headers
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
+
+if TYPE_CHECKING:
+    from aiohttp.http_parser import RawResponseMessage
+    from aiohttp.http_writer import HttpVersion
 
 TESTED: Final = ("3.14.",)
 """How the versions begin with which this was tested."""
@@ -136,7 +139,8 @@ class DirectRequest(aiohttp.ClientRequest):
         transport = protocol.transport
         if transport is None or transport.is_closing():
             raise aiohttp.ClientConnectionResetError("the connection is closed")
-        head = _serialize_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
+        # Looked up here: a version without it, which would not be a tested one, can still be imported.
+        head = http_writer._serialize_headers(f"{self.method} {self.url.raw_path_qs} HTTP/1.1", self.headers)
         transport.write(head + self._content)
 
 
@@ -146,7 +150,7 @@ class DirectAnswer:
     __slots__ = ("connection", "content", "headers", "status")
 
     def __init__(
-        self, connection: "aiohttp.connector.Connection", message: RawResponseMessage, content: StreamReader
+        self, connection: "aiohttp.connector.Connection", message: "RawResponseMessage", content: StreamReader
     ) -> None:
         self.status, self.headers, self.content = message.code, message.headers, content
         self.connection: aiohttp.connector.Connection | None = connection
@@ -167,7 +171,7 @@ class DirectAnswer:
             self.connection = None
 
 
-def ends_clearly(status: int, version: HttpVersion | None, headers: CIMultiDictProxy[str]) -> bool:
+def ends_clearly(status: int, version: "HttpVersion | None", headers: CIMultiDictProxy[str]) -> bool:
     """Whether there is one opinion on where the answer ends. aiohttp takes more than that, and it would let a server
     switch to a protocol that nobody asked for."""
     if status == 101 or version not in (aiohttp.HttpVersion10, aiohttp.HttpVersion11):

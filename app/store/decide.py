@@ -22,16 +22,14 @@ from app.views.thread import BLOCKED
 _CREATIONS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
 _QUEUED: Final = request.RequestQueued.type
 _TERMINAL: Final = request.TERMINAL
+KNOWN_SIBLINGS: Final = 16
+"""So many records of a thread are known by name: messages mostly, of which a conversation of some turns has no more."""
 
 
 @mutable(slots=True)
 class UsedKey:
     body_hash: str
     run_id: str
-
-
-KNOWN_SIBLINGS: Final = 16
-"""So many records of a thread are known by name: messages mostly, of which a conversation of some turns has no more."""
 
 
 @mutable(slots=True)

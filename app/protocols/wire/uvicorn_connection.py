@@ -12,17 +12,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import metadata
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
 from starlette.responses import Response
-from uvicorn._types import HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
 from app.protocols.wire.connection import CONNECTION, STREAM_HEADERS, WHOLE_BODY_BYTES, Credentials, RawHeaders
+
+if TYPE_CHECKING:
+    from uvicorn._types import HTTPScope
 
 TESTED: Final = {"uvicorn": ("0.54.",), "httptools": ("0.9.",), "websockets": ("15.", "17.")}
 """How the versions begin with which these connections were tested. The lock has websockets 15, because agent
@@ -58,7 +60,7 @@ async def _within(seconds: float, taken: Awaitable[object], drop: Callable[[], N
 class UvicornConnection(RequestResponseCycle):
     """One request's way to its client: uvicorn's own record of the request, with writes past its messages."""
 
-    def __init__(self, protocol: "HttpProtocol", scope: HTTPScope, *, keep_alive: bool) -> None:
+    def __init__(self, protocol: "HttpProtocol", scope: "HTTPScope", *, keep_alive: bool) -> None:
         # By position: a name for each would double what this costs.
         super().__init__(
             scope,

@@ -26,9 +26,9 @@ from app.runtime.run.memo import Memo
 from app.runtime.run.rerun_check import RerunCheck
 
 PERSON_MS: Final = 24 * 3600 * 1000
+"""How long a person has where the workspace does not say; then the answer is no."""
 PROGRESS_SECONDS: Final = 1.0
 """How long a job's progress may wait for something else to be stored with."""
-"""How long a person has where the workspace does not say; then the answer is no."""
 
 
 class Superseded(Exception):
